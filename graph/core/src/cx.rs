@@ -1,4 +1,4 @@
-//! What a node sees during one call.
+//! Context of one call of a node.
 
 use std::{
     sync::{
@@ -10,83 +10,84 @@ use std::{
 
 use crate::{CreditGuard, Header, In, Loan, Out, Outbox, Packet, Payload, Pool, PortId, Timestamp};
 
-/// When a node wants to be called again before it takes another packet.
+/// Next call without a packet, ahead of the next packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resume {
-    /// As soon as what it sent has room.
+    /// As soon as the sent packets have been taken.
     Now,
     /// Not before this time.
     At(Timestamp),
-    /// Not at all: it takes the next packet, and of a source the stream has ended.
+    /// None: the node takes the next packet; the stream of a source ends.
     Done,
 }
 
-/// The calls without a packet that a node asked for.
+/// Calls without a packet that a node asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CallRequest {
-    /// Before another packet; `None` is [`Resume::Now`] for a source, [`Resume::Done`] for others.
+    /// Call ahead of the next packet; `None` is [`Resume::Now`] for a source, [`Resume::Done`] for
+    /// others.
     pub resume: Option<Resume>,
-    /// At this time, while packets go on.
+    /// Call at this time, while packets continue.
     pub wake: Option<Timestamp>,
 }
 
-/// What a call gets on an input that accompanies the packet of the call.
+/// Packets of a secondary input that match the packet of the call.
 #[derive(Debug)]
 pub struct Joined {
     /// The input.
     pub port: PortId,
-    /// Its name.
+    /// Name of the input.
     pub name: Arc<str>,
-    /// Its packets, in the order of their times.
+    /// Packets in the order of their timestamps.
     pub packets: Vec<Packet>,
 }
 
-/// Where a packet comes in.
+/// Input of the packet of a call.
 #[derive(Debug, Clone)]
 pub struct InputInfo {
     /// The input port.
     pub port: PortId,
-    /// Its name.
+    /// Name of the input.
     pub name: Arc<str>,
-    /// The name of the node that sends; empty where nobody tells.
+    /// Name of the sender; empty if it is not known.
     pub source: String,
 }
 
-/// What all calls of a node have context them.
+/// Context of all calls of a node.
 #[derive(Debug, Default)]
 pub struct NodeContext {
-    /// Handed down to what is sent where the call has no packet.
+    /// Header that sent packets inherit in a call without a packet.
     pub origin: Header,
-    /// Output ports of the node by their [`PortId`], and for each the pool of its values.
+    /// Outputs of the node by their [`PortId`], each with its pool.
     pub outputs: Vec<(Arc<str>, Pool)>,
-    /// What accompanies the packet of the call.
+    /// Matches of secondary inputs for the current call.
     pub joined: Vec<Joined>,
-    /// Says that the call has become obsolete.
+    /// Set when the current call becomes obsolete.
     pub cancel: Arc<AtomicBool>,
-    /// Packets that the node sent by outputs that it does not have.
+    /// Number of packets sent to outputs that the node does not have.
     pub undeclared: AtomicU64,
 }
 
-/// What a node is told about a call beside its packet.
+/// Properties of a call besides its packet.
 #[derive(Clone, Copy)]
 pub struct CallInfo<'c> {
-    /// The time on the clock of the session.
+    /// Session time.
     pub now: Timestamp,
-    /// The real clock at the begin of the call, in nanoseconds since the start of the session.
+    /// Real time at the start of the call, in nanoseconds since the start of the session.
     pub real_ns: u64,
-    /// Whether the node that sent the packet was restarted since its packet before this one.
+    /// True if the sender was restarted since its previous packet.
     pub restarted: bool,
-    /// What every call of the node has context it.
+    /// Context of all calls of the node.
     pub context: &'c NodeContext,
 }
 
-/// The packet of one call, and where what the node sends goes.
+/// Packet and outputs of one call.
 ///
-/// The engine makes one for each call; the tests of a node use a [`NodeBench`].
+/// The engine creates one for each call; tests of a node use a [`NodeBench`](crate::NodeBench).
 pub struct Cx<'c> {
     caller: CallInfo<'c>,
-    /// Where the packet came in, and the packet; `None` for a source and in `finish`. It holds no
-    /// value any more once the node took it.
+    /// Input and packet; `None` for a source and in `finish`. The packet is empty after the node
+    /// took its value.
     input: Option<(&'c InputInfo, &'c mut Packet)>,
     sent: &'c mut Outbox,
     asked: CallRequest,
@@ -94,10 +95,8 @@ pub struct Cx<'c> {
 }
 
 impl<'c> Cx<'c> {
-    /// The context of one call.
-    ///
-    /// `sent` takes what the node sends: the place of the output in [`NodeContext::outputs`], and
-    /// the packet.
+    /// Context of one call. `sent` receives the packets, with their index in
+    /// [`NodeContext::outputs`].
     #[inline]
     pub fn new(
         caller: CallInfo<'c>,
@@ -107,67 +106,67 @@ impl<'c> Cx<'c> {
         Self { caller, input, sent, asked: CallRequest::default(), model_ns: 0 }
     }
 
-    /// The time on the clock of the session: real, or virtual in replays and tests.
+    /// Session time: real, or virtual in replays and tests.
     #[inline]
     pub fn now(&self) -> Timestamp {
         self.caller.now
     }
 
-    /// The epoch of this call; what is sent belongs to it.
+    /// Epoch of this call; sent packets belong to it.
     #[inline]
     pub fn epoch(&self) -> u32 {
         self.origin().epoch
     }
 
-    /// Whether the sender of this call's packet was restarted since its packet before this one: the
-    /// stream begins anew, and something may be missing.
+    /// True if the sender of this call's packet was restarted since its previous packet: the stream
+    /// starts over, and packets may be missing.
     pub fn restarted(&self) -> bool {
         self.caller.restarted
     }
 
-    /// Whether this call has become obsolete: what it sends is dropped, so it may return at once,
-    /// with [`NodeError::Cancelled`](crate::NodeError::Cancelled) or without.
+    /// True if this call has become obsolete. Its packets are dropped, so it may return at once,
+    /// with [`NodeError::Canceled`](crate::NodeError::Canceled) or without.
     #[inline]
-    pub fn cancelled(&self) -> bool {
+    pub fn canceled(&self) -> bool {
         self.caller.context.cancel.load(Ordering::Relaxed)
     }
 
-    /// What [`Cx::cancelled`] looks at, for a model that runs for long.
+    /// Flag of [`Cx::canceled`], for a model that runs for long.
     pub fn cancel_flag(&self) -> &'c AtomicBool {
         &self.caller.context.cancel
     }
 
-    /// The name of the input that the packet of this call came in by.
+    /// Name of the input of this call's packet.
     pub fn port(&self) -> Option<&str> {
         self.input.as_ref().map(|(inbound, _)| &*inbound.name)
     }
 
-    /// The packet of this call, whatever its type; `None` once its value was taken.
+    /// Packet of this call, of any type; `None` after its value was taken.
     pub fn packet(&self) -> Option<&Packet> {
         let (_, packet) = self.input.as_ref()?;
         packet.payload().is_some().then_some(&**packet)
     }
 
-    /// The name of the node that sent the packet of this call; empty where the engine tells none.
+    /// Name of the sender of this call's packet; empty if it is not known.
     pub fn source(&self) -> &str {
         self.input.as_ref().map_or("", |(inbound, _)| &inbound.source)
     }
 
-    /// The real clock at the begin of this call, in nanoseconds since the start of the session.
+    /// Real time at the start of this call, in nanoseconds since the start of the session.
     ///
-    /// It measures, as [`Header::entered_ns`] does; a result must not depend on it.
+    /// For measurements, as [`Header::entered_ns`]; a result must not depend on it.
     pub fn real_ns(&self) -> u64 {
         self.caller.real_ns
     }
 
-    /// The time of the packet of this call; without one, of the packet that [`Cx::resume`] goes on
-    /// with, or the time that [`Cx::wake_at`] waited for.
+    /// Timestamp of this call's packet; without one, that of the packet that [`Cx::resume`]
+    /// continues, or the time of [`Cx::wake_at`].
     #[inline]
     pub fn at(&self) -> Timestamp {
         self.origin().at
     }
 
-    /// The value on `port`: that of the packet of this call, or what accompanies it there.
+    /// Value on `port`: of this call's packet, or of its match.
     #[inline]
     pub fn get<T: Payload>(&self, port: In<T>) -> Option<&T> {
         match &self.input {
@@ -176,8 +175,7 @@ impl<'c> Cx<'c> {
         }
     }
 
-    /// All values on `port` that accompany the packet of this call, with their times: several where
-    /// the graph joins a window, otherwise one or none.
+    /// Matches on `port` with their timestamps: several for a window, otherwise at most one.
     pub fn all<T: Payload>(&self, port: In<T>) -> impl Iterator<Item = (Timestamp, &T)> {
         let here = self.caller.context.joined.iter();
         let here = here.filter(move |joined| joined.port == port.id());
@@ -185,9 +183,9 @@ impl<'c> Cx<'c> {
         packets.filter_map(|packet| Some((packet.header.at, packet.get()?)))
     }
 
-    /// As [`Cx::get`], but to change it: in place when nobody else holds it, otherwise a copy.
+    /// Mutable value on `port`: in place for the last holder, otherwise a copy.
     ///
-    /// Only the packet of the call can be taken; what accompanies it is read.
+    /// Only the packet of the call can be taken; matches are read.
     #[inline(always)]
     pub fn take<T: Payload>(&mut self, port: In<T>) -> Option<Loan<T>> {
         match &mut self.input {
@@ -198,7 +196,7 @@ impl<'c> Cx<'c> {
         }
     }
 
-    /// A value for `port`, to fill. It may hold what an earlier packet held.
+    /// Value to fill and send through `port`. It may hold data of an earlier packet.
     pub fn loan<T: Payload>(&self, port: Out<T>) -> Loan<T> {
         match self.output(port.id(), port.name()) {
             Some(output) => self.caller.context.outputs[output].1.loan(),
@@ -206,13 +204,13 @@ impl<'c> Cx<'c> {
         }
     }
 
-    /// Sends `value` with the time of this call's packet.
+    /// Sends `value` with the timestamp of this call's packet.
     #[inline(always)]
     pub fn send<T: Payload>(&mut self, port: Out<T>, value: impl IntoLoan<T>) {
         self.send_at(port, self.at(), value);
     }
 
-    /// Sends `value` with the time `at`.
+    /// Sends `value` with the timestamp `at`.
     #[inline(always)]
     pub fn send_at<T: Payload>(&mut self, port: Out<T>, at: Timestamp, value: impl IntoLoan<T>) {
         let Some(output) = self.output(port.id(), port.name()) else { return };
@@ -226,7 +224,7 @@ impl<'c> Cx<'c> {
         loan.seal(packet);
     }
 
-    /// Sends `packet`, whose type is not known here, with its own timestamp, by the output `port`.
+    /// Sends `packet`, of any type, with its own timestamp through the output `port`.
     pub fn send_packet(&mut self, port: PortId, mut packet: Packet) {
         let Some(output) = self.output(port, "") else { return };
         packet.header = self.header(packet.header.at);
@@ -234,7 +232,7 @@ impl<'c> Cx<'c> {
         self.sent.push(output, packet);
     }
 
-    /// Sends the packet of this call on as it is, when it came in by `from`.
+    /// Forwards the packet of this call unchanged if it arrived on `from`.
     pub fn forward<T: Payload>(&mut self, from: In<T>, to: Out<T>) {
         let (Some((inbound, packet)), Some(output)) =
             (&self.input, self.output(to.id(), to.name()))
@@ -271,13 +269,13 @@ impl<'c> Cx<'c> {
         self.caller.context.undeclared.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// What is sent descends from this.
+    /// Header that sent packets inherit.
     #[inline]
     fn origin(&self) -> &Header {
         self.input.as_ref().map_or(&self.caller.context.origin, |(_, packet)| &packet.header)
     }
 
-    /// What is sent is under way as the packet of the call is.
+    /// Credit that sent packets share.
     #[inline]
     fn credit(&self) -> Option<CreditGuard> {
         match &self.input {
@@ -286,14 +284,14 @@ impl<'c> Cx<'c> {
         }
     }
 
-    /// What is sent with the time `at` has this header, until the engine completes it.
+    /// Header of a packet sent with timestamp `at`, until the engine completes it.
     #[inline]
     fn header(&self, at: Timestamp) -> Header {
         let origin = self.origin().inherited();
         Header { at, model_ns: origin.model_ns + self.model_ns, ..origin }
     }
 
-    /// Runs `run`, which runs a model, and counts its time as the model's, not the framework's.
+    /// Calls `run`, which runs a model, and counts its time as model time.
     pub fn time_model<R>(&mut self, run: impl FnOnce() -> R) -> R {
         let start = Instant::now();
         let result = run();
@@ -301,10 +299,10 @@ impl<'c> Cx<'c> {
         result
     }
 
-    /// Asks to be called again, without a packet, as soon as what was sent has room. Packets wait
-    /// until then. A source is called again if it asks for nothing else.
+    /// Asks for another call without a packet, as soon as the sent packets have been taken. Packets
+    /// wait until then. A source is called again by default.
     ///
-    /// A node that has inputs says by [`Node::TIMED`](crate::Node::TIMED) that it asks for calls.
+    /// A node with inputs must set [`Node::TIMED`](crate::Node::TIMED).
     pub fn resume(&mut self) {
         self.asked.resume = Some(Resume::Now);
     }
@@ -314,15 +312,15 @@ impl<'c> Cx<'c> {
         self.asked.resume = Some(Resume::At(at));
     }
 
-    /// Asks to be called without a packet at `at`, while packets go on. There is one such time: it
-    /// stands until it has come, the node asks for another, or an interrupt cancels the node.
+    /// Asks for a call without a packet at `at`, while packets continue. A node has one such time:
+    /// it lasts until it comes, the node sets another, or an interrupt cancels the node.
     ///
-    /// Inputs that have ended end the node only when it waits for no time.
+    /// A node whose inputs have ended ends after this time.
     pub fn wake_at(&mut self, at: Timestamp) {
         self.asked.wake = Some(at);
     }
 
-    /// For a source: its stream has ended.
+    /// Ends the stream of a source.
     pub fn end(&mut self) {
         self.asked.resume = Some(Resume::Done);
     }
@@ -333,16 +331,16 @@ impl<'c> Cx<'c> {
         self.asked
     }
 
-    /// How long models ran during this call, in nanoseconds.
+    /// Model time of this call, in nanoseconds.
     #[inline]
     pub fn model_ns(&self) -> u64 {
         self.model_ns
     }
 }
 
-/// What can be sent: a loan, or a plain value that is put into one.
+/// A loan, or a plain value that is moved into one.
 pub trait IntoLoan<T: Payload> {
-    /// The value in a loan.
+    /// Returns the value in a loan.
     fn into_loan(self, pool: &Pool) -> Loan<T>;
 }
 

@@ -1,4 +1,4 @@
-//! Node factories: the contract of a node, and how it is built.
+//! Node factories: contracts, and how nodes are built.
 
 use std::{borrow::Cow, fmt, marker::PhantomData, ops::Deref, sync::Arc};
 

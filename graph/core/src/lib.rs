@@ -16,7 +16,7 @@
 //! | `threading` | atomics, for the model checker too                                     |
 //!
 //! **Invariant:** nothing here blocks; a node that has no input simply is not called.
-//! **Invariant:** a payload is not changed while anybody else can see it.
+//! **Invariant:** a payload is not changed while another holder can see it.
 
 mod bench;
 mod catalog;

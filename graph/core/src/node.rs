@@ -1,44 +1,44 @@
-//! What a node is.
+//! The trait of nodes.
 
 use std::{borrow::Cow, path::PathBuf, sync::Arc};
 
 use crate::{Cx, In, ParamError, Params, Payload, Port, Service, ServiceMissing, Services};
 
-/// How much a call of a node costs, which decides where it runs.
+/// Cost of a call, which decides where a node runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Weight {
-    /// Microseconds: it runs on the thread of the node before it.
+    /// Microseconds: the node runs in the thread of the node ahead of it.
     Light,
-    /// More, such as a model: it gets a thread of its own.
+    /// More, for example a model: the node gets its own thread.
     Heavy,
 }
 
-/// One step of a graph. Called from one thread at a time, in order of timestamps.
+/// One step of a graph. Called by one thread at a time, in the order of timestamps.
 pub trait Node: Send + Sized + 'static {
-    /// Settings, fixed for the life of the node.
+    /// Parameters, fixed while the node is open.
     type Params: Params;
 
     /// Name in graph files.
     const NAME: &'static str;
 
-    /// One sentence for the catalogue.
+    /// One sentence for the catalog.
     const SUMMARY: &'static str;
 
     /// Every input and output. A node without inputs is a source.
     const PORTS: &'static [Port];
 
-    /// What a call costs.
+    /// Cost of a call.
     const WEIGHT: Weight = Weight::Light;
 
-    /// Whether it asks for calls without a packet, by [`Cx::resume`] or [`Cx::wake_at`], though it
-    /// has inputs.
+    /// True if a node with inputs asks for calls without a packet, by [`Cx::resume`] or
+    /// [`Cx::wake_at`].
     const TIMED: bool = false;
 
-    /// Time from an input to the output that follows from it, for the catalogue.
+    /// Time from an input to the output that derives from it, for the catalog.
     const LATENCY: &'static str;
 
-    /// Looks at files, models and devices without changing any, so that `check` can tell whether
-    /// the node would start.
+    /// Checks files, models and devices without changing any, to find out whether the node would
+    /// start.
     ///
     /// # Errors
     /// As [`Node::open`].
@@ -47,20 +47,20 @@ pub trait Node: Send + Sized + 'static {
         Ok(())
     }
 
-    /// Builds the node. Files and devices are opened here and closed by `Drop`.
+    /// Builds the node. It opens files and devices; `Drop` closes them.
     ///
     /// # Errors
-    /// [`NodeError`] when a setting, a file, a model or a device does not serve.
+    /// [`NodeError`] if a parameter, a file, a model or a device is not usable.
     fn open(params: Self::Params, cx: &OpenCx) -> Result<Self, NodeError>;
 
-    /// Handles one packet, or makes what is due when it is called without one: a source always is,
-    /// others when they ask for it.
+    /// Handles one packet, or a call without one: sources have only those, other nodes ask for
+    /// them.
     ///
     /// # Errors
-    /// [`NodeError`] stops this node; the graph's error policy decides about the rest.
+    /// [`NodeError`]; the error policy of the node decides how the run continues.
     fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError>;
 
-    /// Called once when every input has ended, to send what is left.
+    /// Called once after every input has ended, to send the remaining packets.
     ///
     /// # Errors
     /// As [`Node::process`].
@@ -69,8 +69,8 @@ pub trait Node: Send + Sized + 'static {
         Ok(())
     }
 
-    /// Called when an interrupt has cancelled the work of the node, before its next packet: forgets
-    /// what is half done and silences devices. The queues before it are empty by then.
+    /// Called after an interrupt has canceled the work of the node, before its next packet:
+    /// discards unfinished work and silences devices. Its queues are empty by then.
     ///
     /// # Errors
     /// As [`Node::process`].
@@ -80,13 +80,12 @@ pub trait Node: Send + Sized + 'static {
     }
 }
 
-/// What a node may need to open.
+/// Context for opening a node.
 #[derive(Clone, Default)]
 pub struct OpenCx {
     /// Name of the node in its graph.
     pub name: String,
-    /// Its inputs that something is connected to. Empty where that is not known, as in
-    /// [`Node::check`].
+    /// Connected inputs; empty if they are not known, as in [`Node::check`].
     pub connected: Vec<Arc<str>>,
     /// Shared objects of the program: model options, devices, sessions.
     pub services: Services,
@@ -111,7 +110,7 @@ impl OpenCx {
     /// parameter `name` needs them.
     ///
     /// # Errors
-    /// [`NodeError::InvalidParam`] that names the first input that is missing and `who` gives it.
+    /// [`NodeError::InvalidParam`] that names the first missing input and the node that `provider` says it comes from.
     ///
     /// ```
     /// use afferent_graph::OpenCx;
@@ -121,35 +120,40 @@ impl OpenCx {
     /// let error = cx.needs("hold", &["turns"], "turn_detector").unwrap_err();
     /// assert_eq!(error.to_string(), "parameter hold: it needs the input turns, from turn_detector");
     /// ```
-    pub fn needs(&self, name: &'static str, ports: &[&str], who: &str) -> Result<(), NodeError> {
+    pub fn needs(
+        &self,
+        name: &'static str,
+        ports: &[&str],
+        provider: &str,
+    ) -> Result<(), NodeError> {
         match ports.iter().find(|port| !self.has_input(port)) {
             None => Ok(()),
             Some(port) => Err(NodeError::InvalidParam {
                 name: name.into(),
-                reason: format!("it needs the input {port}, from {who}"),
+                reason: format!("it needs the input {port}, from {provider}"),
             }),
         }
     }
 }
 
-/// Why a node could not start, or stopped.
+/// Error of a node.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NodeError {
-    /// A setting is out of range or does not fit another one.
+    /// A parameter is out of range or contradicts another one.
     #[error("parameter {name}: {reason}")]
     InvalidParam {
-        /// Field of the params struct.
+        /// Name of the parameter.
         name: Cow<'static, str>,
-        /// What is wrong and what would be accepted.
+        /// Fault, and accepted values.
         reason: String,
     },
-    /// A packet is not what the node can use.
+    /// The node cannot use a packet.
     #[error("input {port}: {reason}")]
     InvalidInput {
-        /// The input.
+        /// Name of the input.
         port: Cow<'static, str>,
-        /// What is wrong and how to mend it.
+        /// Fault, and how to fix it.
         reason: String,
     },
     /// A file cannot be read or written.
@@ -157,7 +161,7 @@ pub enum NodeError {
     File {
         /// The file.
         path: PathBuf,
-        /// What is wrong and how to mend it.
+        /// Fault, and how to fix it.
         reason: String,
     },
     /// A model cannot be loaded or run.
@@ -165,20 +169,20 @@ pub enum NodeError {
     Model {
         /// The package or program file.
         path: PathBuf,
-        /// What is wrong and how to mend it.
+        /// Fault, and how to fix it.
         reason: String,
     },
-    /// A device cannot be opened, or went away.
+    /// A device cannot be opened, or was disconnected.
     #[error("device {name:?}: {reason}")]
     Device {
         /// The device.
         name: String,
-        /// What is wrong and how to mend it.
+        /// Fault, and how to fix it.
         reason: String,
     },
-    /// The call was given up because [`Cx::cancelled`] said so.
-    #[error("the call was cancelled")]
-    Cancelled,
+    /// The call ended early because [`Cx::canceled`] returned true.
+    #[error("the call was canceled")]
+    Canceled,
     /// A tensor does not have the shape or dtype that the node needs.
     #[error(transparent)]
     Tensor(#[from] afferent_core::Error),
@@ -191,9 +195,9 @@ pub enum NodeError {
 }
 
 impl NodeError {
-    /// Whether the call was given up because it was cancelled, which is no fault of the node.
-    pub fn is_cancelled(&self) -> bool {
-        matches!(self, Self::Cancelled | Self::Tensor(afferent_core::Error::Canceled))
+    /// True if the call ended early because it was canceled, which is not a fault.
+    pub fn is_canceled(&self) -> bool {
+        matches!(self, Self::Canceled | Self::Tensor(afferent_core::Error::Canceled))
     }
 }
 
@@ -203,7 +207,7 @@ impl From<(&'static str, ParamError)> for NodeError {
     }
 }
 
-/// A node whose type is known only to its crate.
+/// A node of a type that only its crate knows.
 pub trait DynNode: Send {
     /// See [`Node::process`].
     ///

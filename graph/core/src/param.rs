@@ -9,12 +9,12 @@ use std::{
     time::Duration,
 };
 
-/// What a setting holds.
+/// Type of a parameter.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum ParamKind {
     /// `true` or `false`.
     Bool,
-    /// A whole number.
+    /// An integer.
     Int,
     /// A number.
     Float,
@@ -31,17 +31,17 @@ pub enum ParamKind {
 /// The value of a setting.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ParamValue {
-    /// Of [`ParamKind::Bool`].
+    /// Value of [`ParamKind::Bool`].
     Bool(bool),
-    /// Of [`ParamKind::Int`].
+    /// Value of [`ParamKind::Int`].
     Int(i64),
-    /// Of [`ParamKind::Float`].
+    /// Value of [`ParamKind::Float`].
     Float(f64),
-    /// Of [`ParamKind::Duration`].
+    /// Value of [`ParamKind::Duration`].
     Duration(Duration),
-    /// Of [`ParamKind::Text`] and [`ParamKind::Choice`].
+    /// Value of [`ParamKind::Text`] and [`ParamKind::Choice`].
     Text(String),
-    /// Of [`ParamKind::Path`], resolved against the folder of the graph file.
+    /// Value of [`ParamKind::Path`], resolved against the folder of the graph file.
     Path(PathBuf),
 }
 
@@ -53,17 +53,17 @@ pub type ParamValues = BTreeMap<String, ParamValue>;
 pub struct Param {
     /// Name in graph files.
     pub name: &'static str,
-    /// What it holds.
+    /// Type of the value.
     pub kind: ParamKind,
     /// Default as a graph file would write it; `None` when the setting is required.
     pub default: Option<&'static str>,
-    /// Whether the setting may be absent without a default.
+    /// True if the parameter may be absent without a default.
     pub optional: bool,
     /// Least and greatest value, in the unit of the kind (durations: seconds).
     pub range: Option<(f64, f64)>,
     /// Unit, empty when there is none.
     pub unit: &'static str,
-    /// What it does.
+    /// Meaning.
     pub help: &'static str,
 }
 
@@ -76,7 +76,7 @@ pub enum ParamError {
     Kind {
         /// As written.
         found: String,
-        /// What would have been accepted.
+        /// Accepted values.
         expected: String,
     },
     /// It is out of range.
@@ -96,7 +96,7 @@ impl fmt::Display for ParamKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Bool => f.write_str("true or false"),
-            Self::Int => f.write_str("a whole number"),
+            Self::Int => f.write_str("a integer"),
             Self::Float => f.write_str("a number"),
             Self::Duration => f.write_str("a time with its unit, such as 20ms or 1.5s"),
             Self::Text => f.write_str("a text"),
@@ -193,8 +193,8 @@ impl<'p> Rule<'p> {
         Ok(value)
     }
 
-    /// Checks a value of any origin. A text stands for any kind, written as in a graph file; a
-    /// whole number serves as a number.
+    /// Checks a value of any origin. A text stands for any kind, in the form of a graph file; an
+    /// integer stands for a number.
     ///
     /// # Errors
     /// [`ParamError::Kind`] and [`ParamError::Range`].
@@ -310,13 +310,13 @@ fn parse_duration(text: &str) -> Option<Duration> {
 
 /// A Rust type that can be the field of a params struct.
 pub trait ParamType: Sized {
-    /// What graph files write for it.
+    /// Type in graph files.
     const KIND: ParamKind;
 
-    /// Whether it may be absent without a default.
+    /// True if it may be absent without a default.
     const OPTIONAL: bool = false;
 
-    /// Least and greatest whole number that it holds.
+    /// Smallest and largest integer that it holds.
     const HOLDS: (i64, i64) = (i64::MIN, i64::MAX);
 
     /// Reads a value of its kind; `None` stands for an absent setting.
@@ -422,7 +422,7 @@ pub fn read_param<T: ParamType>(
 
 /// Declares the settings of a node: a struct, and the table that checks and documents it.
 ///
-/// Behind the type of a field may stand its default as a graph file writes it, its range (numbers,
+/// After the type of a field may follow its default as a graph file writes it, its range (numbers,
 /// for a duration seconds) and its unit. A field without default is required, unless its type is
 /// an `Option`.
 ///
@@ -573,10 +573,10 @@ mod tests {
     }
 
     crate::params! {
-        /// Whole numbers of two types.
+        /// Integers of two types.
         #[expect(dead_code, reason = "reading them is what is tested")]
         struct Counts {
-            /// Of 32 bits.
+            /// A 32-bit value.
             pub few: u32 = "0", unit "Hz";
             /// May be absent.
             pub many: Option<usize>;

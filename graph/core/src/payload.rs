@@ -1,10 +1,10 @@
-//! What may travel between nodes.
+//! Payload types.
 
 use std::any::Any;
 
 use crate::{Codec, Header, Packet, Pool, RecordCodec};
 
-/// What happens to a packet that finds its queue full.
+/// Policy for a packet that arrives at a full queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum OnFull {
     /// The sender waits until there is room.
@@ -13,7 +13,7 @@ pub enum OnFull {
     DropOldest,
     /// The new packet is dropped and counted.
     DropNewest,
-    /// The queue holds one packet, always the newest; each it replaces is dropped and counted.
+    /// The queue holds one packet, the newest; each replaced packet is dropped and counted.
     Latest,
 }
 
@@ -24,10 +24,10 @@ pub trait Payload: Any + Send + Sync + Default + Clone {
     /// Name of the type in graph files and messages, for example `audio/Block`.
     const TYPE: &'static str;
 
-    /// What an edge of this type does under load when the graph does not say.
+    /// Default policy of an edge of this type.
     const ON_FULL: OnFull = OnFull::Block;
 
-    /// Whether [`Payload::interpolate`] is there.
+    /// True if [`Payload::interpolate`] is implemented.
     const INTERPOLATES: bool = false;
 
     /// Codec of recordings; `None` if values are not recorded.
@@ -48,7 +48,7 @@ pub trait Payload: Any + Send + Sync + Default + Clone {
         Vec::new()
     }
 
-    /// Bytes of its bulk data, for whoever limits the memory of what waits.
+    /// Size of the bulk data in bytes, for memory limits of queues.
     fn bulk_bytes(&self) -> usize {
         0
     }
@@ -67,13 +67,13 @@ pub enum Field {
     Text(String),
     /// A number; the name of the field carries the unit.
     Number(f64),
-    /// A whole number.
+    /// An integer.
     Int(i64),
-    /// A truth value.
+    /// A boolean.
     Bool(bool),
 }
 
-/// A payload whose type is not known.
+/// A payload of an unknown type.
 pub trait AnyPayload: Any + Send + Sync {
     /// [`Payload::TYPE`].
     fn type_name(&self) -> &str;

@@ -31,7 +31,7 @@ pub struct PayloadType {
     pub wire: Option<Handle<dyn WireCodec>>,
 }
 
-/// Splits a value for a link: metadata as CDR, bulk data in place.
+/// Splits a value for a network or shared-memory link: metadata as CDR, bulk data without a copy.
 pub trait WireCodec: Send + Sync {
     /// Appends the metadata, and lends the bulk data.
     ///
@@ -40,10 +40,11 @@ pub trait WireCodec: Send + Sync {
     fn encode<'v>(&self, value: &'v dyn AnyPayload, meta: &mut Vec<u8>)
     -> Result<&'v [u8], String>;
 
-    /// Builds the packet; `bulk` is a slot of the link, aligned to 64 bytes, that the value may keep.
+    /// Builds the packet. `bulk` is a slot of the link, aligned to 64 bytes, that the value may
+    /// keep.
     ///
     /// # Errors
-    /// What is wrong with the bytes.
+    /// The part of the bytes that is wrong.
     fn decode(
         &self,
         meta: &[u8],
@@ -69,7 +70,7 @@ impl PayloadType {
         }
     }
 
-    /// Descriptor of a type known at run time, whose values are [`Dynamic`].
+    /// Descriptor of a type that is known at run time; its values are [`Dynamic`].
     pub fn dynamic(name: impl Into<String>, on_full: OnFull) -> Self {
         Self { name: Cow::Owned(name.into()), on_full, ..Self::of::<Dynamic>() }
     }

@@ -41,7 +41,7 @@ pub enum PortKind {
     Output,
 }
 
-/// What the graph checks before it connects two nodes, and what the catalogue prints.
+/// Contract of a port: compared when nodes are connected, and printed by the catalog.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Port {
     /// Unique within its node and direction.
@@ -50,19 +50,19 @@ pub struct Port {
     pub kind: PortKind,
     /// [`Payload::TYPE`] of what travels through it; [`Port::ANY`] for an input that takes all.
     pub ty: &'static str,
-    /// What an edge from this output does under load when the graph does not say.
+    /// Default policy of an edge from this output.
     pub on_full: OnFull,
-    /// Whether the graph may leave it unconnected.
+    /// True if it may be left unconnected.
     pub optional: bool,
-    /// Whether an input takes several streams.
+    /// True if an input takes several streams.
     pub many: bool,
-    /// Of an input: whether a value between two packets can be made of them.
+    /// Input: true if values between two packets can be interpolated.
     pub interpolates: bool,
-    /// Of an output: whether its packets have the time of the packet of the call.
+    /// Output: true if its packets have the timestamp of the packet of the call.
     pub in_step: bool,
     /// Codec of recordings.
     pub codec: Option<&'static dyn RecordCodec>,
-    /// What it carries: meaning, unit, rate.
+    /// Meaning, unit and rate.
     pub help: &'static str,
 }
 
@@ -118,8 +118,9 @@ impl Port {
         self
     }
 
-    /// The same output, whose packets have the time of the packet of the call, at most one for
-    /// each: a call that sends nothing tells who joins it with other streams not to wait.
+    /// Marks an output whose packets have the timestamp of the packet of the call, at most one for
+    /// each call. A call that sends nothing then advances the watermark of downstream
+    /// synchronizers.
     #[must_use]
     pub const fn in_step(mut self) -> Self {
         self.in_step = true;
@@ -133,7 +134,7 @@ impl Port {
         self
     }
 
-    /// Whether packets of an output of type `ty` may enter this input.
+    /// True if packets of an output of type `ty` may enter this input.
     pub fn accepts(&self, ty: &str) -> bool {
         self.ty == Self::ANY || self.ty == ty
     }

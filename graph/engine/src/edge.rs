@@ -1,4 +1,4 @@
-//! The two ends of an edge: within a thread, and from one thread to another.
+//! The two ends of an edge, within a thread or between threads.
 
 pub(crate) mod port;
 pub(crate) mod queue;
@@ -10,7 +10,7 @@ use afferent_graph::{Packet, Timestamp};
 
 use crate::{
     EdgeCounts,
-    clock::generation::Bound,
+    clock::generation::Watermark,
     edge::queue::{Queue, Taken},
     sys::{
         threading::{Mutex, MutexGuard},
@@ -18,42 +18,41 @@ use crate::{
     },
 };
 
-/// The receiving end.
+/// Receiving end.
 pub(crate) enum Inlet {
-    /// From a node of the same thread: a plain queue, and the sender's place in the group.
-    Near { queue: Queue, sender: usize },
+    /// From a node of the same thread: a plain queue, and the index of the sender in the worker.
+    Local { queue: Queue, sender: usize },
     /// From another thread.
-    Far(Arc<FarEdge>),
+    Remote(Arc<RemoteEdge>),
 }
 
-/// The sending end.
+/// Sending end.
 pub(crate) enum Outlet {
-    /// To a node of the same thread: its place in the group, and the place of its input.
-    Near { receiver: usize, input: usize },
+    /// To a node of the same thread: its index in the worker, and the index of its input.
+    Local { receiver: usize, input: usize },
     /// To another thread.
-    Far(Arc<FarEdge>),
+    Remote(Arc<RemoteEdge>),
 }
 
-/// A queue between two threads.
+/// Queue between two threads.
 ///
-/// The queue stands behind a lock, held for tens of nanoseconds and never during a call or a
-/// wake, because `drop_oldest` and `latest` take from the receiver's end while the receiver
-/// compares heads: lock-free rings have one or the other. Waking a thread costs a thousand times
-/// more, so what matters is that a packet wakes at most once, and only when the receiver found
-/// nothing left.
-pub(crate) struct FarEdge {
+/// A mutex guards the queue. It is held for tens of nanoseconds and never during a call or a wake.
+/// `drop_oldest` and `latest` remove packets at the receiver's end while the receiver compares
+/// heads, which lock-free rings do not offer. Waking a thread costs a thousand times more, so a
+/// packet wakes at most once, and only a receiver that found its queue empty.
+pub(crate) struct RemoteEdge {
     queue: Mutex<Queue>,
     sender: Arc<Waker>,
     receiver: Arc<Waker>,
 }
 
-impl FarEdge {
+impl RemoteEdge {
     pub(crate) fn new(queue: Queue, sender: Arc<Waker>, receiver: Arc<Waker>) -> Arc<Self> {
         Arc::new(Self { queue: Mutex::new(queue), sender, receiver })
     }
 
     fn lock(&self) -> MutexGuard<'_, Queue> {
-        // A panic in the `Drop` of a payload leaves the queue as it should be.
+        // A panic in the `Drop` of a payload leaves the queue consistent.
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -61,7 +60,7 @@ impl FarEdge {
     #[must_use]
     pub(crate) fn offer(&self, packet: &mut Packet) -> bool {
         let mut queue = self.lock();
-        // A receiver that left packets behind comes back for them by itself.
+        // A receiver that left packets in the queue returns for them by itself.
         let rings = queue.is_empty();
         let taken = queue.offer(packet);
         drop(queue);
@@ -77,7 +76,7 @@ impl FarEdge {
         self.receiver.ring();
     }
 
-    /// Runs `read` on the queue, then tells the sender if that made the room it waits for.
+    /// Runs `read` on the queue, then wakes the sender if it waits for the space that this freed.
     fn receive<R>(&self, read: impl FnOnce(&mut Queue) -> R) -> R {
         let mut queue = self.lock();
         let result = read(&mut queue);
@@ -91,18 +90,18 @@ impl FarEdge {
 }
 
 impl Inlet {
-    /// Runs `read` on the queue; names the sender in this group that can go on after it.
+    /// Runs `read` on the queue; returns the sender in this worker that can continue.
     fn receive<R>(&mut self, read: impl FnOnce(&mut Queue) -> R) -> (R, Option<usize>) {
         match self {
-            Self::Near { queue, sender } => {
+            Self::Local { queue, sender } => {
                 let result = read(queue);
                 (result, queue.frees_sender().then_some(*sender))
             }
-            Self::Far(edge) => (edge.receive(read), None),
+            Self::Remote(edge) => (edge.receive(read), None),
         }
     }
 
-    /// See [`Queue::take`]; also the sender in this group that can go on after it.
+    /// See [`Queue::take`]; returns the sender in this worker that can continue, too.
     pub(crate) fn take(
         &mut self,
         now: Timestamp,
@@ -112,38 +111,38 @@ impl Inlet {
         self.receive(|queue| queue.take(now, epoch, node_index))
     }
 
-    /// See [`Queue::head`]; also the sender in this group that can go on after it.
+    /// See [`Queue::head`]; returns the sender in this worker that can continue, too.
     pub(crate) fn head(&mut self, now: Timestamp, epoch: u32) -> (Taken<Timestamp>, Option<usize>) {
         self.receive(|queue| queue.head(now, epoch))
     }
 
-    /// See [`Queue::purge`]; also the sender in this group that can go on after it.
+    /// See [`Queue::purge`]; returns the sender in this worker that can continue.
     pub(crate) fn purge(&mut self, epoch: u32) -> Option<usize> {
         self.receive(|queue| queue.purge(epoch)).1
     }
 
-    /// See [`Queue::close`]; also the sender in this group that can go on after it.
+    /// See [`Queue::close`]; returns the sender in this worker that can continue.
     pub(crate) fn close(&mut self) -> Option<usize> {
         self.receive(Queue::close).1
     }
 
     /// See [`Queue::outlook`].
-    pub(crate) fn outlook(&self) -> Option<Bound> {
+    pub(crate) fn outlook(&self) -> Option<Watermark> {
         match self {
-            Self::Near { queue, .. } => queue.outlook(),
-            Self::Far(edge) => edge.lock().outlook(),
+            Self::Local { queue, .. } => queue.outlook(),
+            Self::Remote(edge) => edge.lock().outlook(),
         }
     }
 
-    pub(crate) fn is_far(&self) -> bool {
-        matches!(self, Self::Far(_))
+    pub(crate) fn is_remote(&self) -> bool {
+        matches!(self, Self::Remote(_))
     }
 
-    /// What was counted.
+    /// Counters of the edge.
     pub(crate) fn counts(&self) -> EdgeCounts {
         match self {
-            Self::Near { queue, .. } => queue.counts(),
-            Self::Far(edge) => edge.lock().counts(),
+            Self::Local { queue, .. } => queue.counts(),
+            Self::Remote(edge) => edge.lock().counts(),
         }
     }
 }

@@ -1,7 +1,7 @@
-//! Edges, alarms, interrupts and virtual time under every order of threads that chance finds.
+//! Edges, wakes, interrupts and virtual time under the thread interleavings of the model checker.
 //!
-//! The loops here are those of a thread of nodes, without nodes: answer the alarm, work until
-//! nothing is left, sleep. A wake that is lost is a deadlock, which the model checker reports.
+//! The loops are those of a worker without nodes: answer the wake, work until nothing is left,
+//! sleep. A lost wake is a deadlock, which the checker reports.
 
 use std::{
     sync::{Arc, PoisonError, atomic::Ordering},
@@ -16,7 +16,7 @@ use crate::{
     EdgeCounts, InterruptHandle,
     clock::lockstep::{Lockstep, Sleep},
     edge::{
-        FarEdge, Inlet,
+        Inlet, RemoteEdge,
         queue::{Queue, Taken},
     },
     run::board::Board,
@@ -39,14 +39,14 @@ fn packet(number: u64) -> Packet {
     Packet::new(KeywordEvent::default(), Header { sequence: number, ..Header::default() })
 }
 
-/// Nobody sends before everybody can be woken.
+/// Waits until every thread can be woken.
 fn ready(waker: &Waker, all: &Barrier) {
     waker.belongs_to(thread::current());
     all.wait();
 }
 
-/// Sends so many packets, waiting for room where the edge demands it, then ends the stream.
-fn send(edge: &FarEdge, waker: &Waker, count: u64) {
+/// Sends `count` packets, waiting for space where the policy demands it, then ends the stream.
+fn send(edge: &RemoteEdge, waker: &Waker, count: u64) {
     for number in 0..count {
         let mut packet = packet(number);
         loop {
@@ -60,9 +60,9 @@ fn send(edge: &FarEdge, waker: &Waker, count: u64) {
     edge.send(Queue::end);
 }
 
-/// Takes packets until all streams are over; their numbers, by stream.
-fn receive(edges: &[Arc<FarEdge>], waker: &Waker) -> Vec<Vec<u64>> {
-    let mut inlets: Vec<_> = edges.iter().map(|edge| Inlet::Far(edge.clone())).collect();
+/// Takes packets until all streams have ended; returns their sequence numbers by stream.
+fn receive(edges: &[Arc<RemoteEdge>], waker: &Waker) -> Vec<Vec<u64>> {
+    let mut inlets: Vec<_> = edges.iter().map(|edge| Inlet::Remote(edge.clone())).collect();
     let mut seen = vec![Vec::new(); edges.len()];
     loop {
         waker.answer();
@@ -87,7 +87,7 @@ fn receive(edges: &[Arc<FarEdge>], waker: &Waker) -> Vec<Vec<u64>> {
     }
 }
 
-/// Two senders of `count` packets to one receiver; what came of each, and the counts.
+/// Two senders of `count` packets to one receiver; returns received packets and counters.
 fn exchange(on_full: OnFull, queue: usize, count: u64) -> Vec<(Vec<u64>, EdgeCounts)> {
     let all = Arc::new(Barrier::new(3));
     let receiver = Arc::new(Waker::default());
@@ -95,7 +95,7 @@ fn exchange(on_full: OnFull, queue: usize, count: u64) -> Vec<(Vec<u64>, EdgeCou
     let (mut edges, mut senders) = (Vec::new(), Vec::new());
     for _ in 0..2 {
         let waker = Arc::new(Waker::default());
-        let edge = FarEdge::new(Queue::new(policy, None), waker.clone(), receiver.clone());
+        let edge = RemoteEdge::new(Queue::new(policy, None), waker.clone(), receiver.clone());
         edges.push(edge.clone());
         let all = all.clone();
         senders.push(thread::spawn(move || {
@@ -106,7 +106,7 @@ fn exchange(on_full: OnFull, queue: usize, count: u64) -> Vec<(Vec<u64>, EdgeCou
     ready(&receiver, &all);
     let seen = receive(&edges, &receiver);
     senders.into_iter().for_each(|sender| sender.join().expect("no sender panics"));
-    let counts = edges.into_iter().map(|edge| Inlet::Far(edge).counts());
+    let counts = edges.into_iter().map(|edge| Inlet::Remote(edge).counts());
     seen.into_iter().zip(counts).collect()
 }
 
@@ -135,21 +135,21 @@ fn model_the_newest_packet_always_comes() {
     });
 }
 
-/// A receiver that closes its end while the sender waits for room.
+/// The receiver closes its end while the sender waits for space.
 #[test]
 fn model_a_closed_edge_lets_its_sender_go() {
     check(|| {
         let (waker, all) = (Arc::new(Waker::default()), Arc::new(Barrier::new(2)));
         let queue =
             Queue::new(EdgePolicy { on_full: OnFull::Block, queue: 1, max_age: None }, None);
-        let edge = FarEdge::new(queue, waker.clone(), Arc::default());
+        let edge = RemoteEdge::new(queue, waker.clone(), Arc::default());
         let (other, barrier) = (edge.clone(), all.clone());
         let sender = thread::spawn(move || {
             ready(&waker, &barrier);
             send(&other, &waker, 3);
         });
         all.wait();
-        let mut inlet = Inlet::Far(edge);
+        let mut inlet = Inlet::Remote(edge);
         drop(inlet.take(NOW, 0, &mut Packet::default()));
         inlet.close();
         sender.join().expect("no sender panics");
@@ -158,7 +158,7 @@ fn model_a_closed_edge_lets_its_sender_go() {
     });
 }
 
-/// Packets are sent while an interrupt comes: none from before it is delivered after it.
+/// No packet from before an interrupt is delivered after it.
 #[test]
 fn model_nothing_stale_comes_after_an_interrupt() {
     check(|| {
@@ -168,7 +168,7 @@ fn model_nothing_stale_comes_after_an_interrupt() {
         let policy = EdgePolicy { on_full: OnFull::Block, queue: 2, max_age: None };
         let from = Arc::new(Waker::default());
         let queue = Queue::new(policy, Some(interrupt.clone()));
-        let edge = FarEdge::new(queue, from.clone(), waker.clone());
+        let edge = RemoteEdge::new(queue, from.clone(), waker.clone());
 
         let (outlet, barrier) = (edge.clone(), all.clone());
         let sender = thread::spawn(move || {
@@ -185,7 +185,7 @@ fn model_nothing_stale_comes_after_an_interrupt() {
         });
 
         ready(&waker, &all);
-        let (mut inlet, mut epoch, mut delivered) = (Inlet::Far(edge), 1, 0);
+        let (mut inlet, mut epoch, mut delivered) = (Inlet::Remote(edge), 1, 0);
         loop {
             waker.answer();
             let after = done.load(Ordering::SeqCst);
@@ -218,7 +218,7 @@ fn model_nothing_stale_comes_after_an_interrupt() {
     });
 }
 
-/// What a thread on the virtual clock gets from others, and what all of them have done when.
+/// Streams and progress of one thread on the virtual clock.
 struct Stage {
     lockstep: Lockstep,
     wakers: Vec<Arc<Waker>>,
@@ -227,7 +227,7 @@ struct Stage {
 }
 
 impl Stage {
-    /// A thread whose source is due each `period`, three times, and sends to the next thread.
+    /// A thread whose source is due every `period`, three times, and sends to the next thread.
     fn play(&self, index: usize, period: i64) {
         let next = (index + 1) % self.wakers.len();
         let (mut due, mut received, mut sent) = (Some(period), 0, 0);
@@ -260,7 +260,7 @@ fn lock<T>(mutex: &Mutex<T>) -> crate::sys::threading::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Time waits for everything that is under way, and nobody sleeps for ever.
+/// Time waits for every packet in flight, and no thread sleeps forever.
 #[test]
 fn model_virtual_time_goes_on_and_never_back() {
     check(|| {
@@ -287,7 +287,7 @@ fn model_virtual_time_goes_on_and_never_back() {
     });
 }
 
-/// Two threads that answer between their calls and then come to their end.
+/// Two threads that answer between their calls and then end.
 fn answer(board: &Board, wakers: &[Arc<Waker>; 2], thread: usize, calls: u64) {
     for _ in 0..calls {
         if wakers[thread].answer() && wakers[thread].is_asked() {
@@ -300,10 +300,9 @@ fn answer(board: &Board, wakers: &[Arc<Waker>; 2], thread: usize, calls: u64) {
     board.tell(thread, last);
 }
 
-/// Whoever asks for figures gets those of all threads, also of those at their end, and nobody waits
-/// for ever.
+/// A reader gets the figures of all threads, ended ones included, and does not wait forever.
 #[test]
-fn model_who_asks_for_figures_gets_them() {
+fn model_a_reader_gets_figures() {
     check(|| {
         let wakers = [Arc::new(Waker::default()), Arc::new(Waker::default())];
         let board = Arc::new(Board::new(wakers.to_vec()));
@@ -311,7 +310,7 @@ fn model_who_asks_for_figures_gets_them() {
             .map(|_| {
                 let board = board.clone();
                 thread::spawn(move || {
-                    // A wait that ends by itself would hide an answer that is lost.
+                    // A timeout would hide a lost answer.
                     let told = board.ask(Duration::from_secs(3600));
                     assert!(told.iter().all(Option::is_some));
                 })
@@ -324,7 +323,7 @@ fn model_who_asks_for_figures_gets_them() {
             })
             .collect();
         for thread in readers.into_iter().chain(threads) {
-            thread.join().expect("nobody panics");
+            thread.join().expect("no thread panics");
         }
     });
 }

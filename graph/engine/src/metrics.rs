@@ -1,4 +1,4 @@
-//! What is measured about a node while it runs: always on, and without allocation.
+//! Counters and histograms of a running node: always on, without allocation.
 
 pub(crate) mod budget;
 pub(crate) mod histogram;
@@ -11,13 +11,13 @@ use afferent_graph::Timestamp;
 
 use crate::{Spread, metrics::histogram::Times};
 
-/// The figures of one node, kept by the thread that runs it.
+/// Figures of one node, updated by the thread that runs it.
 ///
-/// What every call changes stands first, together.
+/// Fields that every call changes come first.
 #[repr(C)]
 pub(crate) struct NodeStats {
     calls: u64,
-    /// Calls with a packet that were not timed; they are not among the other counts.
+    /// Calls with a packet that were not timed; not part of the other counters.
     untimed: u64,
     pub(crate) busy_ns: u64,
     pub(crate) model_ns: u64,
@@ -26,16 +26,16 @@ pub(crate) struct NodeStats {
     pub(crate) restarts: u32,
     call: Times,
     latency: Times,
-    /// The earliest and the latest packet that a source sent.
+    /// Earliest and latest packet of a source.
     pub(crate) media: Option<(Timestamp, Timestamp)>,
     pub(crate) timestamp_faults: u64,
     pub(crate) errors: u64,
     pub(crate) interrupts: u64,
-    pub(crate) cancelled: u64,
+    pub(crate) canceled: u64,
     pub(crate) degraded: u64,
     pub(crate) overruns: u64,
     pub(crate) last_error: Option<String>,
-    /// Of a node that sends to nobody: by the place of the source.
+    /// Latencies of a sink, by the index of the source.
     paths: Vec<(usize, Times)>,
 }
 
@@ -49,7 +49,7 @@ impl NodeStats {
             timestamp_faults: 0,
             errors: 0,
             interrupts: 0,
-            cancelled: 0,
+            canceled: 0,
             restarts: 0,
             degraded: 0,
             overruns: 0,
@@ -81,12 +81,12 @@ impl NodeStats {
         }
     }
 
-    /// All calls.
+    /// Number of calls.
     pub(crate) fn calls(&self) -> u64 {
         self.calls + self.untimed
     }
 
-    /// The packets of all calls.
+    /// Number of packets that the node was called with.
     pub(crate) fn packets_in(&self) -> u64 {
         self.packets_in + self.untimed
     }
@@ -96,14 +96,14 @@ impl NodeStats {
         self.untimed
     }
 
-    /// Counts the packet of a call, which left its source `latency_ns` before the end of the call.
+    /// Counts the packet of a call, whose trace started `latency_ns` before the end of the call.
     #[inline]
     pub(crate) fn count_packet(&mut self, is_sampled: bool, latency_ns: u64) {
         self.packets_in += 1;
         self.latency.sample(is_sampled, latency_ns);
     }
 
-    /// Counts `latency_ns` since the packet of a call left the source at `source`.
+    /// Records `latency_ns` since the packet of a call left the source `source`.
     pub(crate) fn count_path(&mut self, source: usize, latency_ns: u64) {
         match self.paths.iter_mut().find(|(known, _)| *known == source) {
             Some((_, times)) => times.record(latency_ns),
@@ -115,7 +115,7 @@ impl NodeStats {
         }
     }
 
-    /// Sources, and how many packets came from them in which time.
+    /// Sources, each with the number of packets and their latency.
     pub(crate) fn paths(&self) -> impl Iterator<Item = (usize, u64, Spread)> {
         self.paths.iter().map(|(source, times)| (*source, times.count(), times.spread()))
     }

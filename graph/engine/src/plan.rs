@@ -1,4 +1,4 @@
-//! Which nodes share a thread.
+//! Assignment of nodes to threads.
 
 pub(crate) mod pools;
 pub(crate) mod weight;
@@ -9,16 +9,15 @@ use afferent_spec::{CheckedGraph, Edge};
 
 use crate::Threads;
 
-/// The threads of a graph.
+/// Threads of a graph.
 ///
-/// Waking a thread takes tens of microseconds and a call within a thread well under one, so a
-/// thread of its own is worth it only for a node that computes for long, or that waits for a
-/// device.
+/// Waking a thread takes tens of microseconds and a call within a thread well under one. A thread
+/// of its own pays only for a node that computes for long or waits for a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
-    /// Places in [`CheckedGraph::nodes`], senders before receivers.
+    /// Indices into [`CheckedGraph::nodes`], senders first.
     pub order: Vec<usize>,
-    /// For each thread its nodes, in the same order.
+    /// Nodes of each thread, in the same order.
     pub groups: Vec<Vec<usize>>,
 }
 
@@ -26,9 +25,9 @@ impl Plan {
     /// Plans `graph`.
     ///
     /// # Errors
-    /// The places of nodes that wait for each other in a circle.
+    /// Indices of nodes that form a cycle.
     pub fn new(graph: &CheckedGraph, threads: Threads) -> Result<Self, Vec<usize>> {
-        let order = senders_first(graph)?;
+        let order = topological_order(graph)?;
         if threads == Threads::Single && !order.is_empty() {
             return Ok(Self { groups: vec![order.clone()], order });
         }
@@ -63,20 +62,20 @@ impl Plan {
         Ok(Self { order, groups })
     }
 
-    /// Of each thread that gets packets from another one, how many threads these pass after it, at
-    /// most.
-    pub(crate) fn threads_behind(&self, graph: &CheckedGraph) -> Vec<Option<u32>> {
+    /// For each thread that receives from another one: the largest number of threads downstream of
+    /// it.
+    pub(crate) fn threads_downstream(&self, graph: &CheckedGraph) -> Vec<Option<u32>> {
         let mut group_of = vec![0; graph.nodes.len()];
         for (group, members) in self.groups.iter().enumerate() {
             members.iter().for_each(|node_index| group_of[*node_index] = group);
         }
         let crosses = |edge: &Edge| group_of[edge.from.0] != group_of[edge.to.0];
-        let mut behind = vec![0; graph.nodes.len()];
+        let mut downstream = vec![0; graph.nodes.len()];
         for &node_index in self.order.iter().rev() {
             let edges =
                 graph.edges.iter().filter(|edge| edge.from.0 == node_index && !edge.feedback);
-            let most = edges.map(|edge| behind[edge.to.0] + u32::from(crosses(edge))).max();
-            behind[node_index] = most.unwrap_or(0);
+            let most = edges.map(|edge| downstream[edge.to.0] + u32::from(crosses(edge))).max();
+            downstream[node_index] = most.unwrap_or(0);
         }
         let receives = |members: &[usize]| {
             graph.edges.iter().any(|edge| crosses(edge) && members.contains(&edge.to.0))
@@ -84,15 +83,15 @@ impl Plan {
         let groups = self.groups.iter();
         groups
             .map(|members| {
-                let most = members.iter().map(|node_index| behind[*node_index]).max();
+                let most = members.iter().map(|node_index| downstream[*node_index]).max();
                 most.filter(|_| receives(members))
             })
             .collect()
     }
 }
 
-/// All nodes, each after those that send to it, otherwise in the order of the graph.
-fn senders_first(graph: &CheckedGraph) -> Result<Vec<usize>, Vec<usize>> {
+/// All nodes, each after its senders, otherwise in the order of the graph.
+fn topological_order(graph: &CheckedGraph) -> Result<Vec<usize>, Vec<usize>> {
     let mut order = Vec::with_capacity(graph.nodes.len());
     let mut left: Vec<usize> = (0..graph.nodes.len()).collect();
     while !left.is_empty() {
@@ -138,7 +137,7 @@ mod tests {
         }
     }
 
-    /// Nodes: `l` light, `h` heavy, then an optional thread word. Edges: pairs of places.
+    /// Nodes: `l` light, `h` heavy, then an optional thread word. Edges: pairs of node indices.
     fn check(nodes: &[&str], edges: &[(usize, usize)], groups: &[&[usize]]) {
         let plan = Plan::new(&graph(nodes, edges), Threads::Auto).unwrap();
         assert_eq!(plan.groups, groups, "{nodes:?} {edges:?}");
@@ -146,14 +145,14 @@ mod tests {
 
     #[test]
     fn threads_know_how_many_follow() {
-        // A source, two heavy nodes in a row, a light one with them, and a heavy one beside them.
+        // A source, two heavy nodes in a row, a light one with them, and a separate heavy one.
         let nodes = ["l", "h", "h", "l", "h"];
         let graph = graph(&nodes, &[(0, 1), (1, 2), (2, 3), (0, 4)]);
         let plan = Plan::new(&graph, Threads::Auto).unwrap();
         assert_eq!(plan.groups, [vec![0], vec![1], vec![2, 3], vec![4]]);
-        assert_eq!(plan.threads_behind(&graph), [None, Some(1), Some(0), Some(0)]);
+        assert_eq!(plan.threads_downstream(&graph), [None, Some(1), Some(0), Some(0)]);
         let single = Plan::new(&graph, Threads::Single).unwrap();
-        assert_eq!(single.threads_behind(&graph), [None]);
+        assert_eq!(single.threads_downstream(&graph), [None]);
     }
 
     fn graph(nodes: &[&str], edges: &[(usize, usize)]) -> CheckedGraph {

@@ -1,4 +1,4 @@
-//! Running a graph: start, stop, wait for the end.
+//! A running graph: start, stop, wait.
 
 use std::{
     io,
@@ -28,7 +28,7 @@ use crate::{
         node::Runner,
         opener::panic_text,
         wiring::{self, Wiring},
-        worker::Group,
+        worker::Worker,
     },
     sys::{
         thread_schedule,
@@ -47,7 +47,7 @@ pub fn run(graph: &CheckedGraph, cx: &OpenCx, options: RunOptions) -> Result<Rep
     Session::start(graph, cx, options)?.wait()
 }
 
-/// A graph that runs. Dropped, it stops the graph and does not wait for it.
+/// A running graph. Dropping it stops the graph without waiting for the end.
 pub struct Session {
     shared: Arc<Shared>,
     board: Arc<Board>,
@@ -59,24 +59,24 @@ pub struct Session {
 }
 
 enum Event {
-    /// Somebody asked the run to end.
+    /// The run was asked to stop.
     Stopping,
-    /// A thread has ended; `None` when it panicked outside its nodes.
+    /// A thread has ended; `None` if it panicked outside of its nodes.
     Ended(usize, Option<Vec<Runner>>),
 }
 
 impl Session {
-    /// Opens every node of `graph`, then starts them all.
+    /// Opens every node of `graph`, then starts them.
     ///
-    /// `cx` is what nodes may need to open; its `name` is replaced by that of each node.
+    /// `cx` has the services of the nodes; its `name` is replaced by that of each node.
     ///
     /// # Errors
-    /// Every [`RunError`] but [`RunError::Failed`]; the nodes that were open are closed again.
+    /// Every [`RunError`] but [`RunError::Failed`]; nodes that were open are closed again.
     pub fn start(graph: &CheckedGraph, cx: &OpenCx, options: RunOptions) -> Result<Self, RunError> {
         wiring::check_ports(graph)?;
         let plan = Plan::new(graph, options.threads).map_err(|node_indices| {
             let name = |node_index: usize| graph.nodes[node_index].name.clone();
-            RunError::Circle { nodes: node_indices.into_iter().map(name).collect() }
+            RunError::Cycle { nodes: node_indices.into_iter().map(name).collect() }
         })?;
         let nodes = wiring::open(graph, cx)?;
         for observer in &options.observers {
@@ -85,25 +85,32 @@ impl Session {
         let wakers: Vec<_> = plan.groups.iter().map(|_| Arc::new(Waker::default())).collect();
         let interrupt = wiring::interrupt(graph, &plan, options.clock, &wakers);
         let meters = budget::meters(graph);
-        let listens = wiring::listens(graph, &plan);
-        let wiring =
-            Wiring { graph, plan: &plan, options: &options, cx, interrupt, meters, listens };
+        let needs_watermark_of = wiring::needs_watermark_of(graph, &plan);
+        let wiring = Wiring {
+            graph,
+            plan: &plan,
+            options: &options,
+            cx,
+            interrupt,
+            meters,
+            needs_watermark_of,
+        };
         let groups = wiring.connect(nodes, &wakers);
         let (tell, events) = mpsc::channel();
         let shared = Arc::new(shared(&groups, &wakers, &wiring, tell.clone()));
         let (threads, notices, grace) = (Vec::new(), Vec::new(), options.grace);
         let board = Arc::new(Board::new(wakers.clone()));
         let mut session = Self { shared, board, events, threads, plan, grace, notices };
-        // Nobody sends before everybody can be woken.
+        // No thread sends before every thread can be woken.
         let go = Arc::new(OnceLock::new());
         let (notice, notices) = mpsc::channel();
-        let behind = session.plan.threads_behind(graph);
+        let downstream = session.plan.threads_downstream(graph);
         for (index, (runners, waker)) in groups.into_iter().zip(wakers).enumerate() {
             let members =
                 session.plan.groups[index].iter().map(|node_index| &graph.nodes[*node_index]);
             let schedule = Schedule::merged(members.map(|node| &node.schedule));
             let shared = session.shared.clone();
-            let group = Group::new(
+            let group = Worker::new(
                 index,
                 runners,
                 waker.clone(),
@@ -111,7 +118,7 @@ impl Session {
                 schedule.spin,
             );
             let name = &graph.nodes[session.plan.groups[index][0]].name;
-            let slice = behind[index].map(time_slice::before);
+            let slice = downstream[index].map(time_slice::before);
             let start = Start { schedule, slice, notice: notice.clone(), go: go.clone() };
             match spawn(name, group, start, tell.clone()) {
                 Ok(thread) => {
@@ -130,33 +137,33 @@ impl Session {
         Ok(session)
     }
 
-    /// Ends the run from elsewhere.
+    /// Handle to stop the run from another thread.
     pub fn stop_handle(&self) -> StopHandle {
         self.shared.stop.clone()
     }
 
-    /// Interrupts the run from elsewhere.
+    /// Handle to interrupt the run from another thread.
     pub fn interrupt_handle(&self) -> InterruptHandle {
         self.shared.interrupt.clone()
     }
 
-    /// What this machine does not allow of what the graph asks for; the run does without.
+    /// Requests of the graph that this machine refuses; the run continues without them.
     pub fn notices(&self) -> &[String] {
         &self.notices
     }
 
-    /// Reads the figures of the run from elsewhere while it goes on.
+    /// Handle to read the figures of the run from another thread.
     pub fn watch_handle(&self) -> WatchHandle {
         WatchHandle::new(self.shared.clone(), self.board.clone())
     }
 
     /// Waits until every node has ended, then closes them, sources first.
     ///
-    /// After a stop it waits no longer than [`RunOptions::drain`] and [`RunOptions::grace`]: a
-    /// node that does not return from a call is reported and left behind with its thread.
+    /// After a stop it waits at most for [`RunOptions::drain`] and [`RunOptions::grace`]. A node
+    /// that does not return from a call is reported and abandoned with its thread.
     ///
     /// # Errors
-    /// [`RunError::Failed`] when a node failed; the report of the run is in it.
+    /// [`RunError::Failed`], with the report, if a node failed.
     pub fn wait(mut self) -> Result<Report, RunError> {
         let mut groups: Vec<Option<Vec<Runner>>> = self.threads.iter().map(|_| None).collect();
         let mut threads: Vec<_> = std::mem::take(&mut self.threads).into_iter().map(Some).collect();
@@ -165,7 +172,7 @@ impl Session {
                 Some(Event::Stopping) => {}
                 Some(Event::Ended(index, runners)) => {
                     groups[index] = runners;
-                    // It has said its last word; there is nothing to wait for.
+                    // The thread has sent its last event, so joining does not block.
                     drop(threads[index].take().map(JoinHandle::join));
                 }
                 None => break,
@@ -173,13 +180,13 @@ impl Session {
         }
         for (index, _) in threads.iter().enumerate().filter(|(_, thread)| thread.is_some()) {
             let node_index = self.shared.calling[index].load(Ordering::Relaxed);
-            let message = "it did not return from a call; its thread is left behind".to_owned();
+            let message = "it did not return from a call; its thread is abandoned".to_owned();
             let node = self.shared.graph.nodes[node_index].name.clone();
             let (kind, handled) = (FailureKind::Stuck, Handled::Stopped);
             self.shared.fail(Failure { node, kind, message, handled });
         }
         for (index, runners) in groups.iter().enumerate() {
-            // Of a thread that was lost or left behind stays what it told last.
+            // The last answer of a lost or abandoned thread remains.
             let Some(runners) = runners else { continue };
             let figures = export::figures(&self.shared.graph, index, runners, true);
             self.board.tell(index, figures);
@@ -193,7 +200,7 @@ impl Session {
         }
     }
 
-    /// The next event; `None` when a thread is overdue.
+    /// Next event; `None` if a thread is overdue.
     fn next_event(&self) -> Option<Event> {
         let Some(cut) = self.shared.stop.deadline() else { return self.events.recv().ok() };
         let left = (cut + self.grace).saturating_duration_since(Instant::now());
@@ -225,7 +232,7 @@ fn shared(
         sinks: AtomicUsize::new(sinks.count()),
         clock: Clock::new(lockstep),
         interrupt,
-        // The receiver is gone when nobody waits.
+        // Without a waiting caller, the receiver is gone.
         stop: StopHandle::new(options.drain, wakers.to_vec(), move || {
             drop(tell.send(Event::Stopping));
         }),
@@ -238,7 +245,7 @@ fn shared(
     }
 }
 
-/// How a thread begins: says what it is not allowed, then runs when `go` says so.
+/// Start of a thread: reports refused settings, then waits for `go`.
 struct Start {
     schedule: Schedule,
     slice: Option<Duration>,
@@ -246,10 +253,10 @@ struct Start {
     go: Arc<OnceLock<bool>>,
 }
 
-/// A thread for `group`, called after its first node.
+/// Starts a thread for `group`, named after its first node.
 fn spawn(
     name: &str,
-    group: Group,
+    group: Worker,
     start: Start,
     tell: Sender<Event>,
 ) -> io::Result<JoinHandle<()>> {
@@ -259,7 +266,7 @@ fn spawn(
         if let Some(slice) = slice {
             time_slice::request(slice);
         }
-        // The receiver is there until all threads have told.
+        // The receiver exists until all threads have reported.
         drop(notice.send(thread_schedule::apply(&schedule, &node)));
         drop(notice);
         if !*go.wait() {
@@ -268,7 +275,7 @@ fn spawn(
         let (index, shared) = (group.watch.thread, group.shared.clone());
         let result = catch_unwind(AssertUnwindSafe(|| group.run()));
         let runners = result.map_err(|panic| {
-            // Nodes are caught one by one; what is left is the observer.
+            // Panics of nodes are caught one by one; this one comes from an observer.
             let message = format!("its thread, outside of a call: {}", panic_text(&*panic));
             shared.lose(index, node, message);
         });

@@ -6,17 +6,17 @@ pub(crate) mod stop;
 use afferent_graph::Timestamp;
 use afferent_spec::Restart;
 
-/// The restarts of one node.
+/// Restarts of one node.
 #[derive(Debug, Default)]
 pub(crate) struct Restarts {
-    /// Since the node was last healthy.
+    /// Restarts since the node was last healthy.
     count: u32,
-    /// When the last restart was due.
+    /// Time of the last restart.
     last: Option<Timestamp>,
 }
 
 impl Restarts {
-    /// When to restart a node that failed at `now`; `None` when it has had its restarts.
+    /// Time of the next restart of a node that failed at `now`; `None` if its limit is reached.
     pub(crate) fn next(&mut self, policy: Restart, now: Timestamp) -> Option<Timestamp> {
         if self.last.is_some_and(|last| now.since(last) >= Restart::HEALTHY) {
             self.count = 0;

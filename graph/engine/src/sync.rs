@@ -1,4 +1,4 @@
-//! The packets of several streams that belong to one time.
+//! Synchronizer: joins packets of several streams by timestamp.
 
 use std::{cmp::Ordering, collections::VecDeque, mem, time::Duration};
 
@@ -6,100 +6,103 @@ use afferent_graph::{Header, Joined, Packet, Pool, Timestamp};
 
 use crate::{
     JoinCounts,
-    clock::generation::{self, Bound},
+    clock::generation::{self, Watermark},
     edge::port::Input,
 };
 use afferent_spec::SyncPolicy;
 
-/// Nothing earlier than this can come any more once a stream has ended.
-pub(crate) const NEVER: Timestamp = Timestamp(i64::MAX);
+/// Watermark of a stream that has ended.
+pub(crate) const END_OF_STREAM: Timestamp = Timestamp(i64::MAX);
 
-/// Before all times.
-const EVER: Timestamp = Timestamp(i64::MIN);
+/// Earlier than every timestamp.
+const BEFORE_ALL: Timestamp = Timestamp(i64::MIN);
 
-/// What accompanies the leading stream of a node.
-pub(crate) struct Join {
-    /// The leading one of the inputs.
+/// Synchronizer of one node.
+pub(crate) struct Synchronizer {
+    /// Index of the primary input.
     pub(crate) lead: usize,
-    pub(crate) companions: Vec<Companion>,
-    /// What the present call gets from each companion.
+    pub(crate) companions: Vec<Secondary>,
+    /// Matches of the current call, by secondary input.
     pub(crate) joined: Vec<Joined>,
-    /// The leading packets that wait, and since when.
+    /// Waiting primary packets, each with the start of its wait.
     pub(crate) waiting: VecDeque<(Packet, Timestamp)>,
-    /// On the real clock as many of them as this do not wait.
+    /// On the real clock, no more primary packets than this wait.
     pub(crate) room: usize,
-    /// When the wait ends.
+    /// End of the wait.
     pub(crate) due: Option<Timestamp>,
-    /// What it waits for will not come by itself: it may go on when nothing else can happen.
+    /// True if the missing packets do not come by themselves: the wait may end when nothing else
+    /// can happen.
     pub(crate) stuck: bool,
-    /// How often the leading stream had begun anew with the packet that was judged last.
+    /// Restarts of the primary stream at the last judged packet.
     pub(crate) restarts: u32,
     pub(crate) counts: JoinCounts,
 }
 
-/// A stream that accompanies the leading one.
+/// Secondary input.
 ///
-/// Each time that it begins anew, its packets wait until the leading stream is as far: packets of
-/// one source are joined with those of the same life of it, whichever come first. Of streams from
-/// several sources only times are compared.
-pub(crate) struct Companion {
+/// After a restart, its packets wait until the primary stream has restarted as often: packets of
+/// one source are joined within a source generation, whichever come first. Streams of different
+/// sources are compared by time only.
+pub(crate) struct Secondary {
     pub(crate) input: usize,
     sync: SyncPolicy,
     optional: bool,
     timeout: Option<Duration>,
-    /// Packets that are kept at most; of more, the oldest is dropped.
+    /// Largest number of buffered packets; the oldest is dropped.
     limit: usize,
-    /// Packets, each with whether it was used.
+    /// Buffered packets, each with whether it was matched.
     buffer: VecDeque<(Packet, bool)>,
-    /// Packets from when the stream has begun anew.
+    /// Packets after a restart of the stream.
     next: VecDeque<Packet>,
-    /// What its sender has told.
-    pub(crate) told: Bound,
+    /// Watermark of its sender.
+    pub(crate) told: Watermark,
     pub(crate) is_over: bool,
-    /// Nothing earlier can come any more that belongs to the packet that is judged.
+    /// No earlier packet that belongs to the judged primary packet will come.
     bound: Timestamp,
-    /// Time of the last leading packet that went on.
+    /// Timestamp of the last primary packet that went on.
     last: Timestamp,
-    /// How often the stream had begun anew with what is in `buffer`.
+    /// Restarts of the stream at the packets in `buffer`.
     restarts: u32,
-    /// Time of the newest packet of those with `restarts`, which may be gone.
+    /// Timestamp of the newest packet since the last restart, which may be gone.
     newest: Timestamp,
-    /// How far it was when it went back in time, if the leading stream did not.
+    /// Last timestamp when it went back in time, if the primary stream did not.
     was: Timestamp,
-    /// The leading stream went back in time, and of this one nothing has come since.
+    /// The primary stream went back in time, and no packet of this stream has come since.
     lags: bool,
-    /// For values that are made here.
+    /// Pool of interpolated values.
     pool: Pool,
     pub(crate) counts: JoinCounts,
 }
 
-/// Whether it is sure what belongs to a time.
+/// Certainty about the match of a timestamp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Decision {
     Found,
     Missing,
-    /// Something that belongs there may come.
+    /// A match may still come.
     Open,
-    /// As `Open`, but only if it is on its way already.
+    /// As `Open`, but only if it is already in flight.
     Settle,
 }
 
-/// What a leading packet has to do.
+/// Next step of a primary packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// The node is called with it.
+    /// Call the node with it.
     Call,
-    /// It is dropped, because a companion that is not optional is missing.
+    /// Drop it: a required match is missing.
     Drop,
     Wait,
-    /// As `Wait`, but only for what is on its way already.
+    /// As `Wait`, but only for packets in flight.
     Settle,
 }
 
-impl Join {
-    /// Whether the leading packet at `at` that waits since `since` can go on; fills `joined` if so.
+impl Synchronizer {
+    /// Decides whether the primary packet at `at`, waiting since `since`, can go on; fills `joined`
+    /// if so.
     ///
-    /// With `forced` it waits for nothing. With `live` or `forced` the last value is what is there now.
+    /// With `forced` it waits for nothing. With `live` or `forced`, the last value is the one that
+    /// is present.
     pub(crate) fn judge(
         &mut self,
         header: &Header,
@@ -113,7 +116,7 @@ impl Join {
         self.due = None;
         if header.restarts != self.restarts {
             self.restarts = header.restarts;
-            self.companions.iter_mut().for_each(Companion::lead_again);
+            self.companions.iter_mut().for_each(Secondary::lead_again);
         }
         for companion in &mut self.companions {
             match companion.settle(header, live || forced) {
@@ -151,8 +154,8 @@ impl Join {
         verdict
     }
 
-    /// Shows what accompanies the present call, which starts at `real_ns`, to the budgets that are
-    /// measured at its input.
+    /// Reports the matches of the current call, which starts at `real_ns`, to the budgets that are
+    /// measured at their inputs.
     pub(crate) fn mark(&self, inputs: &[Input], real_ns: u64) {
         for (companion, joined) in self.companions.iter().zip(&self.joined) {
             for mark in &inputs[companion.input].marks {
@@ -161,16 +164,16 @@ impl Join {
         }
     }
 
-    /// Forgets everything that waits.
+    /// Drops every waiting packet.
     pub(crate) fn clear(&mut self) {
         self.counts.dropped += self.waiting.len() as u64;
         self.waiting.clear();
-        self.companions.iter_mut().for_each(Companion::forget);
+        self.companions.iter_mut().for_each(Secondary::forget);
         self.joined.iter_mut().for_each(|joined| joined.packets.clear());
     }
 }
 
-impl Companion {
+impl Secondary {
     pub(crate) fn new(
         input: usize,
         sync: SyncPolicy,
@@ -186,13 +189,13 @@ impl Companion {
             limit,
             buffer: VecDeque::new(),
             next: VecDeque::new(),
-            told: Bound::NONE,
+            told: Watermark::MIN,
             is_over: false,
-            bound: EVER,
-            last: EVER,
+            bound: BEFORE_ALL,
+            last: BEFORE_ALL,
             restarts: 0,
-            newest: EVER,
-            was: EVER,
+            newest: BEFORE_ALL,
+            was: BEFORE_ALL,
             lags: false,
             pool: Pool::new(2),
             counts: JoinCounts::default(),
@@ -205,7 +208,7 @@ impl Companion {
         if self.buffer.len() + self.next.len() >= self.limit {
             self.pop();
         }
-        // What is paired by its place is that also when time goes back.
+        // Pairing by index also holds when time goes back.
         let pairs = self.sync == SyncPolicy::Barrier;
         if pairs || (self.next.is_empty() && packet.header.restarts == self.restarts) {
             self.keep(packet);
@@ -214,7 +217,7 @@ impl Companion {
         }
     }
 
-    /// Keeps a packet for leading packets of its life, unless they have gone on.
+    /// Keeps a packet for primary packets of its generation, unless they have gone on.
     fn keep(&mut self, packet: Packet) {
         let at = packet.header.at;
         self.newest = at;
@@ -231,24 +234,24 @@ impl Companion {
         }
     }
 
-    /// The leading stream has begun anew.
+    /// The primary stream has restarted.
     fn lead_again(&mut self) {
-        (self.last, self.was, self.lags) = (EVER, EVER, true);
+        (self.last, self.was, self.lags) = (BEFORE_ALL, BEFORE_ALL, true);
     }
 
-    /// Goes on to where the stream has begun anew; what is left from before is dropped.
+    /// Switches to the packets after the restart of the stream; earlier ones are dropped.
     fn turn(&mut self, lead: &Header) {
-        let newest = mem::replace(&mut self.newest, EVER);
+        let newest = mem::replace(&mut self.newest, BEFORE_ALL);
         self.clear();
         let Some(first) = self.next.front() else { return };
         self.restarts = first.header.restarts;
-        // A leading packet that is nearer to what was before has not begun anew, too.
+        // A primary packet that is nearer to the earlier time has not restarted, either.
         let distance = |at: Timestamp| lead.at.0.abs_diff(at.0);
-        let is_alone = generation::compare(first.header.trace, lead.trace).is_none()
+        let is_alone = generation::compare_generations(first.header.trace, lead.trace).is_none()
             && first.header.at < newest
             && distance(newest) < distance(first.header.at);
-        self.was = if is_alone { newest } else { EVER };
-        self.last = EVER;
+        self.was = if is_alone { newest } else { BEFORE_ALL };
+        self.last = BEFORE_ALL;
         while let Some(packet) =
             self.next.pop_front_if(|packet| packet.header.restarts == self.restarts)
         {
@@ -256,8 +259,8 @@ impl Companion {
         }
     }
 
-    /// Whether it is sure what belongs to the leading packet with this header; lets go of what
-    /// belongs neither to it nor to a later one.
+    /// Decides whether the match of the primary packet is certain; drops packets that match neither
+    /// it nor a later one.
     fn settle(&mut self, lead: &Header, live: bool) -> Decision {
         loop {
             self.bound = self.bound_for(lead);
@@ -266,27 +269,29 @@ impl Companion {
             let Some(first) = self.next.front() else { return self.revised(decision, lead, live) };
             let takes_what_is_there = matches!(self.sync, SyncPolicy::Latest { .. });
             let is_found = decision == Decision::Found && !takes_what_is_there;
-            // The leading packet is from before the interrupt that this stream is behind.
+            // The primary packet precedes the interrupt that this stream has passed.
             let is_before = lead.epoch != 0 && lead.epoch < first.header.epoch;
-            match generation::compare(first.header.trace, lead.trace) {
+            match generation::compare_generations(first.header.trace, lead.trace) {
                 Some(Ordering::Greater) => return decision,
                 Some(Ordering::Equal) if is_before => return decision,
-                // Nobody knows whether the leading stream begins anew, too.
+                // The primary stream may restart, too.
                 None | Some(Ordering::Equal) if is_found => return decision,
                 _ => self.turn(lead),
             }
         }
     }
 
-    /// A decision where the two streams, from several sources, may not be equally far.
+    /// Corrects a decision if the two streams come from different sources and may not have advanced
+    /// equally.
     fn revised(&self, decision: Decision, lead: &Header, live: bool) -> Decision {
         let newest = self.buffer.back().map(|(packet, _)| &packet.header);
-        let alone =
-            newest.is_some_and(|newest| generation::compare(newest.trace, lead.trace).is_none());
+        let alone = newest.is_some_and(|newest| {
+            generation::compare_generations(newest.trace, lead.trace).is_none()
+        });
         match decision {
-            // It may begin anew at the same moment.
+            // It may restart at the same moment.
             Decision::Missing if alone && self.lags && !live && !self.is_over => Decision::Settle,
-            // What belongs to it was sent before this stream began anew, or comes much later.
+            // The match was sent before this stream restarted, or comes much later.
             Decision::Open | Decision::Settle if self.newest.max(self.bound) < self.was => {
                 if live {
                     Decision::Missing
@@ -298,16 +303,16 @@ impl Companion {
         }
     }
 
-    /// Nothing earlier comes that belongs to the leading packet with this header.
+    /// Watermark for the primary packet with this header.
     fn bound_for(&self, lead: &Header) -> Timestamp {
         match self.told.restarts.cmp(&self.restarts) {
-            _ if self.is_over || !self.next.is_empty() => NEVER,
-            Ordering::Less => EVER,
-            _ => self.told.for_packet(lead),
+            _ if self.is_over || !self.next.is_empty() => END_OF_STREAM,
+            Ordering::Less => BEFORE_ALL,
+            _ => self.told.at_packet(lead),
         }
     }
 
-    /// Forgets everything, also how far the streams have come.
+    /// Drops everything, including watermarks.
     fn forget(&mut self) {
         self.clear();
         self.counts.dropped += self.next.len() as u64;
@@ -322,7 +327,7 @@ impl Companion {
         }
     }
 
-    /// Lets go of the first packet.
+    /// Drops the first packet.
     fn pop(&mut self) {
         let was_used = match self.buffer.pop_front() {
             Some((_, used)) => used,
@@ -335,11 +340,11 @@ impl Companion {
         self.buffer.get(node_index).map(|(packet, _)| packet.header.at)
     }
 
-    /// Lets go of what cannot belong to the leading packet with this header or a later one.
+    /// Drops packets that can match neither the primary packet with this header nor a later one.
     fn prune(&mut self, lead: &Header) {
         let at = lead.at;
         let is_over = |packet: &Packet| {
-            generation::compare(packet.header.trace, lead.trace) == Some(Ordering::Less)
+            generation::compare_generations(packet.header.trace, lead.trace) == Some(Ordering::Less)
         };
         if self.sync != SyncPolicy::Barrier {
             while self.buffer.front().is_some_and(|(packet, _)| is_over(packet)) {
@@ -363,7 +368,7 @@ impl Companion {
         }
     }
 
-    /// The packet that is nearest to `at`, after pruning; of two the earlier.
+    /// Packet nearest to `at`, after pruning; of two the earlier one.
     fn nearest(&self, at: Timestamp, slop: Duration) -> Option<usize> {
         let distance = |node_index: &usize| self.at(*node_index).map(|time| time.0.abs_diff(at.0));
         let nearest = (0..self.buffer.len()).min_by_key(distance)?;
@@ -372,7 +377,7 @@ impl Companion {
             .map(|_| nearest)
     }
 
-    /// Whether it is sure what belongs to `at`, after pruning.
+    /// Decides whether the match of `at` is certain, after pruning.
     fn decide(&self, at: Timestamp, live: bool) -> Decision {
         let newest = self.buffer.back().map(|(packet, _)| packet.header.at);
         let is_past =
@@ -397,19 +402,19 @@ impl Companion {
                 (Some(time), _) if time == at => Decision::Found,
                 (Some(time), _) if time > at => Decision::Missing,
                 (Some(_), Some(_)) => Decision::Found,
-                _ if self.bound == NEVER => Decision::Missing,
+                _ if self.bound == END_OF_STREAM => Decision::Missing,
                 _ => Decision::Open,
             },
             SyncPolicy::Window { after, .. } if is_past(at + after) => {
                 either(first.is_some_and(|time| time <= at + after))
             }
             SyncPolicy::Barrier if first.is_some() => Decision::Found,
-            SyncPolicy::Barrier if self.bound == NEVER => Decision::Missing,
+            SyncPolicy::Barrier if self.bound == END_OF_STREAM => Decision::Missing,
             _ => Decision::Open,
         }
     }
 
-    /// Hands out what belongs to the leading packet, after it was decided or the wait was over.
+    /// Collects the match of the primary packet, after the decision or at the end of the wait.
     fn collect(&mut self, lead: &Header, packets: &mut Vec<Packet>) {
         let at = lead.at;
         let count = match self.sync {
@@ -436,7 +441,7 @@ impl Companion {
             self.counts.matched += u64::from(!mem::replace(used, true));
             packets.push(packet.clone());
         }
-        // These belong to one time only.
+        // Matches of these policies belong to one primary packet only.
         if matches!(self.sync, SyncPolicy::Exact | SyncPolicy::Approx { .. } | SyncPolicy::Barrier)
         {
             (0..count).for_each(|_| self.pop());
@@ -484,7 +489,8 @@ mod tests {
         Packet::new(value, Header { at: ms(at), ..Header::default() })
     }
 
-    /// What a leading packet at each time gets, when all of `stream` has come: `None` is a wait.
+    /// Matches of primary packets at each timestamp after all of `stream` has arrived; `None` is a
+    /// wait.
     fn check(
         sync: SyncPolicy,
         stream: &[i64],
@@ -492,12 +498,12 @@ mod tests {
         leads: &[i64],
         expected: &[Option<&[f32]>],
     ) -> JoinCounts {
-        let mut companion = Companion::new(1, sync, true, None, 100);
+        let mut companion = Secondary::new(1, sync, true, None, 100);
         stream.iter().for_each(|at| companion.push(packet(*at)));
         if over {
             companion.is_over = true;
         }
-        let mut join = Join {
+        let mut join = Synchronizer {
             lead: 0,
             companions: vec![companion],
             joined: vec![Joined {
@@ -611,7 +617,7 @@ mod tests {
 
     #[test]
     fn late_packets_and_too_many_are_counted() {
-        let mut companion = Companion::new(1, SyncPolicy::Exact, true, None, 2);
+        let mut companion = Secondary::new(1, SyncPolicy::Exact, true, None, 2);
         companion.last = ms(10);
         [10, 11, 12, 13].iter().for_each(|at| companion.push(packet(*at)));
         assert_eq!(

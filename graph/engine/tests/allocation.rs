@@ -23,12 +23,12 @@ struct Counting;
 static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
-    /// Whether this thread has called a node: others wait for the end, and allocate when they
-    /// begin to.
+    /// True if this thread has called a node. Other threads wait for the end of the run, and allocate
+    /// when they start to wait.
     static RUNS_NODES: Cell<bool> = const { Cell::new(false) };
 }
 
-// SAFETY: every call is handed on to the system's allocator as it came.
+// SAFETY: every call is forwarded to the system allocator unchanged.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if RUNS_NODES.try_with(Cell::get).unwrap_or(false) {
@@ -168,7 +168,7 @@ const HELD: usize = 40;
 
 impl Observer for Holder {
     fn sent(&self, _: &str, _: &str, _: Timestamp, packet: &Packet) {
-        let mut held = self.0.lock().expect("nobody panics");
+        let mut held = self.0.lock().expect("no thread panics");
         if held.len() == HELD {
             held.pop_front();
         }

@@ -32,14 +32,14 @@ use crate::{
     suggest,
 };
 
-/// A graph that can run.
+/// A graph that can run, with warnings.
 #[derive(Debug, Clone)]
 pub struct Checked {
     /// The graph.
     pub graph: CheckedGraph,
-    /// What is allowed, but probably not meant.
+    /// Warnings: allowed, but probably not intended.
     pub warnings: Diagnostics,
-    /// What it was made from; nothing for a graph built in Rust.
+    /// Files and values that the graph was read from; empty for a graph built in Rust.
     pub origin: Origin,
 }
 
@@ -96,7 +96,8 @@ pub fn check(
     Ok(Checked { graph, warnings, origin: loaded.origin.clone() })
 }
 
-/// The definition of each node: that of its kind, or what its factory makes of its parameters.
+/// Definition of each node: that of its kind, or the one that its factory derives from the
+/// parameters.
 fn specialized(
     loaded: &Loaded,
     catalog: &Catalog,
@@ -105,7 +106,7 @@ fn specialized(
     let mut refused = Vec::new();
     let defs = loaded.graph.nodes.iter().enumerate().map(|(number, node)| {
         let def = catalog.node(&node.kind)?;
-        // Values that do not fit are reported with the parameters.
+        // Wrong values are reported with the parameters.
         let values = def.params.iter().filter_map(|param| {
             let value = param.accept(node.params.get(&*param.name)?).ok()?;
             Some((
@@ -134,22 +135,23 @@ struct Checker<'a> {
     locations: &'a Locations,
     without_sources: bool,
     catalog: &'a Catalog,
-    /// Of each node of the graph; `None` when its kind is not known.
+    /// Definition of each node of the graph; `None` if its kind is unknown.
     defs: Vec<Option<&'a NodeDef>>,
     index: HashMap<&'a str, usize>,
     edges: Vec<Edge>,
-    /// The output that interrupts.
+    /// Output that interrupts.
     interrupt: Option<(usize, PortId)>,
     budgets: Vec<CheckedBudget>,
     waterfall: Vec<(usize, PortId)>,
-    /// Node to node, with those whose ports are faulty, and where the link is written.
+    /// Links from node to node, faulty ones included, with their locations.
     links: Vec<(usize, usize, Option<Location>)>,
-    /// Nodes that receive something.
+    /// Nodes that receive packets.
     fed: HashSet<usize>,
-    /// Nodes with a stream whose port is not known, so that others are not missing.
+    /// Nodes with a stream to or from an unknown port; their other ports are not reported as
+    /// missing.
     doubtful_inputs: HashSet<usize>,
     doubtful_outputs: HashSet<usize>,
-    /// Outputs that something follows.
+    /// Outputs with a downstream node.
     used_outputs: HashSet<(usize, PortId)>,
     faults: Vec<Diagnostic>,
 }
@@ -185,12 +187,12 @@ impl<'a> Checker<'a> {
         self.locations.nodes.get(node)
     }
 
-    /// Where the name of a node is written.
+    /// Location of the name of a node.
     fn name_location(&self, node: usize) -> Option<&'a Location> {
         self.node_locations(node)?.name.as_ref()
     }
 
-    /// Looks at the names and kinds of the nodes.
+    /// Checks the names and kinds of the nodes.
     fn names(&mut self) {
         let graph = self.graph;
         if graph.nodes.is_empty() && self.faults.is_empty() {
@@ -202,7 +204,7 @@ impl<'a> Checker<'a> {
         }
         for (number, node) in graph.nodes.iter().enumerate() {
             let (name, location) = (node.name.as_str(), self.name_location(number));
-            // The nodes of a graph that is a node bear its name in front.
+            // Nodes of a subgraph carry its name as a prefix.
             if !name.split('/').all(is_identifier) {
                 let help = "a name is made of letters, digits and \"_\", and starts with a letter";
                 let message = format!("\"{name}\" cannot be the name of a node");
@@ -234,7 +236,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// Compares how the node wants its thread scheduled with what those before it want.
+    /// Compares the schedule of a node with those of earlier nodes of the same thread.
     fn thread(&mut self, number: usize) {
         let node = &self.graph.nodes[number];
         let Some(word) = &node.schedule.thread else { return };
@@ -253,7 +255,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// The node called `name`; notes a fault when there is none.
+    /// Finds the node `name`, or reports that there is none.
     fn find_node(&mut self, name: &str, location: Option<&Location>) -> Option<usize> {
         let found = self.index.get(name).copied();
         if found.is_none() {
@@ -279,18 +281,18 @@ impl<'a> Checker<'a> {
             return Err(faults);
         }
         let nodes = self.graph.nodes.iter().zip(&self.defs).zip(params);
-        // Without errors the kind of every node is known.
+        // Without errors, the kind of every node is known.
         let nodes = nodes.filter_map(|((node, def), params)| {
             let schedule = node.schedule.clone();
             let cancels = self.graph.interrupt.iter().flat_map(|interrupt| &interrupt.cancels);
-            let cancelled = cancels.into_iter().any(|name| *name == node.name);
+            let canceled = cancels.into_iter().any(|name| *name == node.name);
             let (on_error, deadline, on_time_fault) =
                 (node.on_error, node.deadline, node.on_time_fault);
             let node = CheckedNode::new(node.name.clone(), (*def)?.clone());
             Some(CheckedNode {
                 params,
                 schedule,
-                cancelled,
+                canceled,
                 on_error,
                 deadline,
                 on_time_fault,

@@ -1,4 +1,4 @@
-//! A graph without faults: every name resolved, ready to run.
+//! A checked graph: every name resolved, ready to run.
 
 use std::time::Duration;
 
@@ -9,41 +9,40 @@ use crate::{OnError, OnTimeFault, Schedule, SyncPolicy};
 /// A checked graph.
 #[derive(Debug, Clone, Default)]
 pub struct CheckedGraph {
-    /// Its name.
+    /// Name of the graph.
     pub name: String,
-    /// Its nodes.
+    /// Nodes, in the order of the file.
     pub nodes: Vec<CheckedNode>,
-    /// Its edges.
+    /// Edges.
     pub edges: Vec<Edge>,
-    /// The output whose packets interrupt the nodes that are [`CheckedNode::cancelled`]: place in
-    /// `nodes`, and output name.
+    /// Output whose packets interrupt the nodes marked [`CheckedNode::canceled`]: index in `nodes`,
+    /// and port.
     pub interrupt: Option<(usize, PortId)>,
-    /// How long it may take from one port to another.
+    /// Latency budgets.
     pub budgets: Vec<CheckedBudget>,
-    /// Outputs that work goes through one after the other, whose times are of interest: place in
-    /// `nodes`, and output name.
+    /// Outputs of the latency waterfall, in the order of the work: index in `nodes`, and port.
     pub waterfall: Vec<(usize, PortId)>,
 }
 
-/// How long it may take from one port to another.
+/// Latency budget from one port to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CheckedBudget {
-    /// Where the time starts.
+    /// Start of the measurement.
     pub from: End,
-    /// Where it ends.
+    /// End of the measurement.
     pub to: End,
-    /// Limits of the median, of 95 %, of 99 % and of all times.
+    /// Limits of the median, the 95th and 99th percentile, and the maximum.
     pub limits: [Option<Duration>; 4],
 }
 
 /// A port of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct End {
-    /// Place in [`CheckedGraph::nodes`].
+    /// Index in [`CheckedGraph::nodes`].
     pub node: usize,
-    /// The port.
+    /// Index of the port.
     pub port: PortId,
-    /// Its direction.
+    /// Direction of the port.
     pub kind: PortKind,
 }
 
@@ -68,38 +67,38 @@ impl CheckedGraph {
 pub struct CheckedNode {
     /// Unique within the graph.
     pub name: String,
-    /// Its contract.
+    /// Contract and factory.
     pub def: NodeDef,
-    /// Cost of a call: that of the contract, or as measured.
+    /// Weight of the contract, or as measured.
     pub weight: Weight,
-    /// Its settings; paths are resolved.
+    /// Parameters, with resolved paths.
     pub params: ParamValues,
-    /// Where it runs.
+    /// Thread and scheduling.
     pub schedule: Schedule,
-    /// Whether an interrupt makes its work obsolete.
-    pub cancelled: bool,
-    /// What happens when a call fails.
+    /// True if an interrupt makes its work obsolete.
+    pub canceled: bool,
+    /// Policy for failed calls.
     pub on_error: OnError,
-    /// How long a call may take; not looked at on the virtual clock, where it takes no time.
+    /// Longest duration of a call; not applied on the virtual clock.
     pub deadline: Option<Duration>,
-    /// What becomes of packets that it sends with a time earlier than the one before.
+    /// Policy for packets with wrong timestamps.
     pub on_time_fault: OnTimeFault,
 }
 
 impl CheckedNode {
-    /// A node with default settings.
+    /// Node with default settings.
     pub fn new(name: impl Into<String>, def: NodeDef) -> Self {
         let (name, params) = (name.into(), ParamValues::new());
         let (on_error, deadline) = (OnError::default(), None);
         let schedule = Schedule::default();
-        let (cancelled, on_time_fault) = (false, OnTimeFault::default());
+        let (canceled, on_time_fault) = (false, OnTimeFault::default());
         Self {
             name,
             weight: def.weight,
             def,
             params,
             schedule,
-            cancelled,
+            canceled,
             on_error,
             deadline,
             on_time_fault,
@@ -107,41 +106,41 @@ impl CheckedNode {
     }
 }
 
-/// A stream from an output to an input.
+/// Connection from an output to an input.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Edge {
-    /// Sender: place in [`CheckedGraph::nodes`], and output name.
+    /// Sender: index in [`CheckedGraph::nodes`], and output.
     pub from: (usize, PortId),
-    /// Receiver: place in [`CheckedGraph::nodes`], and input name.
+    /// Receiver: index in [`CheckedGraph::nodes`], and input.
     pub to: (usize, PortId),
-    /// What it does under load.
+    /// Queue and queue policy.
     pub policy: EdgePolicy,
-    /// How it accompanies the only stream into the receiver that has none of these.
+    /// Sync policy of a secondary input; `None` for the primary one.
     pub sync: Option<SyncPolicy>,
-    /// How long a packet of that stream waits for this one.
+    /// Longest wait of a primary packet for this stream.
     pub timeout: Option<Duration>,
-    /// On the real clock: how many of its packets may be under way behind it, up to the next edge
-    /// with such a limit, or a join. The next one waits in the queue until another is done with.
+    /// In-flight limit, on the real clock: number of its packets downstream, up to the next edge
+    /// with such a limit or a synchronizer. Further packets wait in the queue.
     pub in_flight: Option<usize>,
-    /// Whether it leads back to a node that its sender descends from: it never makes its sender
-    /// wait, and keeps nobody from ending.
+    /// True for a feedback edge, which leads to an ancestor of its sender: it never blocks the
+    /// sender, and no node waits for its end.
     pub feedback: bool,
 }
 
 impl Edge {
-    /// How many packets of an edge that keeps the latest of a source are under way behind it when
-    /// the graph does not say: one node can compute while the one behind it does.
+    /// Default in-flight limit of an edge that keeps the latest packet of a source: one node can
+    /// compute while the next one does.
     pub const IN_FLIGHT: usize = 2;
 
-    /// An edge that accompanies no other, without limits.
+    /// Edge without sync policy and limits.
     pub fn new(from: (usize, PortId), to: (usize, PortId), policy: EdgePolicy) -> Self {
         let (sync, timeout, in_flight) = (None, None, None);
         Self { from, to, policy, sync, timeout, in_flight, feedback: false }
     }
 
-    /// How many of its packets a receiver that joins them keeps on the real clock: as many as its
-    /// queue holds. Where that is the newest alone, as many as other queues hold, because what
-    /// belongs to one time seldom comes at once; and two to make a value between them.
+    /// Packets that a synchronizer keeps on the real clock: the queue length. For a queue of one,
+    /// the default length, because matching packets seldom arrive at once; at least two for
+    /// interpolation.
     pub fn kept(&self) -> usize {
         match (self.policy.on_full, self.sync) {
             (OnFull::Latest, _) => EdgePolicy::QUEUE,
@@ -151,21 +150,21 @@ impl Edge {
     }
 }
 
-/// What an edge does under load.
+/// Queue and queue policy of an edge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EdgePolicy {
-    /// When the queue is full.
+    /// Policy of a full queue.
     pub on_full: OnFull,
-    /// How many packets may wait, at least one.
+    /// Length of the queue, at least one packet.
     pub queue: usize,
-    /// Packets older than this are dropped when their turn comes.
+    /// Packets older than this are dropped at delivery.
     pub max_age: Option<Duration>,
 }
 
 impl EdgePolicy {
-    /// How many packets may wait when the graph does not say.
+    /// Default length of a queue.
     pub const QUEUE: usize = 16;
 
-    /// The same on an edge that leads back, which drops what it has no room for.
+    /// Default length of the queue of a feedback edge, which drops packets when full.
     pub const FEEDBACK_QUEUE: usize = 256;
 }

@@ -1,75 +1,75 @@
-//! What is wrong with a graph, where, and how to mend it.
+//! Diagnostics of a graph: message, location, help.
 
 use std::{fmt, ops::Range, path::Path, sync::Arc};
 
 use annotate_snippets::{AnnotationKind, Element, Group, Level, Renderer, Snippet};
 
-/// A text that a graph came from: its file, or one `--set` of the command line.
+/// Source text of a graph: a file, or one `--set` of the command line.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Source {
     /// Path of the file as the caller gave it, or `--set`.
     pub(crate) name: String,
     /// The whole text.
     pub(crate) text: String,
-    /// Faults are sorted by source: the file first, then what the command line adds.
+    /// Order of diagnostics: the file first, then changes of the command line.
     pub(crate) order: usize,
 }
 
 impl Source {
-    /// The order of the first file that is a part of another one.
+    /// Order of the first included file.
     pub(crate) const PARTS: usize = 1 << 32;
 }
 
-/// A part of a graph file or of a `--set`.
+/// Span in a graph file or a `--set`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Location {
     source: Arc<Source>,
     span: Range<usize>,
 }
 
-/// How bad it is.
+/// Severity of a diagnostic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
     /// The graph cannot start.
     Error,
-    /// The graph can start, but probably does not do what was meant.
+    /// The graph can start, but probably does something else than intended.
     Warning,
 }
 
 /// One fault of a graph.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnostic {
-    /// How bad it is.
+    /// Severity.
     pub severity: Severity,
-    /// What is wrong. Names the node and the port or parameter, so that it stands alone.
+    /// Complete message; it names the node and the port or parameter.
     pub message: String,
-    /// How to mend it.
+    /// Suggested fix.
     pub help: Option<String>,
-    /// Where; `None` for a graph built in Rust.
+    /// Location; `None` for a graph built in Rust.
     pub location: Option<Location>,
 }
 
-/// The faults of a graph, sorted by place.
+/// Diagnostics of a graph, sorted by location.
 ///
 /// `Display` writes them like a compiler; see [`Diagnostics::render`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Diagnostics(Vec<Diagnostic>);
 
 impl Location {
-    /// A part of `source`. A span that does not fit the text is made to.
+    /// Span of `source`, clamped to the text.
     pub(crate) fn new(source: &Arc<Source>, span: Range<usize>) -> Self {
         let start = source.text.floor_char_boundary(span.start);
         let end = source.text.ceil_char_boundary(span.end.max(start));
         Self { source: Arc::clone(source), span: start..end }
     }
 
-    /// The part of this place that `span` covers, counted from its start.
+    /// Part of this span, relative to its start.
     pub(crate) fn part(&self, span: Range<usize>) -> Self {
         let start = self.span.start;
         Self::new(&self.source, start + span.start..start + span.end)
     }
 
-    /// From the start of this place to the end of `last`, which stands behind it.
+    /// From the start of this span to the end of `last`.
     pub(crate) fn to(&self, last: &Self) -> Self {
         let end = last.span.end.max(self.span.end);
         Self::new(&self.source, self.span.start..end)
@@ -80,18 +80,18 @@ impl Location {
         &self.source.name
     }
 
-    /// The folder of the file; `None` for the command line.
+    /// Folder of the file; `None` for the command line.
     pub(crate) fn folder(&self) -> Option<&Path> {
         let is_file = self.source.order == 0 || self.source.order >= Source::PARTS;
         Path::new(&self.source.name).parent().filter(|_| is_file)
     }
 
-    /// The text.
+    /// Text of the span.
     pub fn text(&self) -> &str {
         &self.source.text[self.span.clone()]
     }
 
-    /// Bytes of the file.
+    /// Byte range in the file.
     pub fn span(&self) -> Range<usize> {
         self.span.clone()
     }
@@ -110,7 +110,7 @@ impl Location {
         self.source.text[..self.span.start].rfind('\n').map_or(0, |at| at + 1)
     }
 
-    /// The line that the place begins in, and the part of it that the place covers.
+    /// First line of the span, and the part of the line that it covers.
     fn in_line(&self) -> (&str, Range<usize>) {
         let start = self.line_start();
         let line = self.source.text[start..].lines().next().unwrap_or_default();
@@ -126,24 +126,24 @@ impl Location {
 }
 
 impl Diagnostic {
-    /// An error.
+    /// Builds an error.
     pub fn error(location: Option<&Location>, message: impl Into<String>) -> Self {
         let (message, location) = (message.into(), location.cloned());
         Self { severity: Severity::Error, message, help: None, location }
     }
 
-    /// A warning.
+    /// Builds a warning.
     pub fn warning(location: Option<&Location>, message: impl Into<String>) -> Self {
         Self { severity: Severity::Warning, ..Self::error(location, message) }
     }
 
-    /// The same with help.
+    /// Adds help.
     pub fn help(self, help: impl Into<Option<String>>) -> Self {
         Self { help: help.into(), ..self }
     }
 
-    /// The fault like a compiler writes it, in several lines, with terminal colours or without.
-    pub fn render(&self, colour: bool) -> String {
+    /// Renders the diagnostic like a compiler, with terminal colors or without.
+    pub fn render(&self, color: bool) -> String {
         let level = match self.severity {
             Severity::Error => Level::ERROR,
             Severity::Warning => Level::WARNING,
@@ -158,16 +158,16 @@ impl Diagnostic {
         if let Some(help) = &self.help {
             group = group.element(Level::HELP.message(help));
         }
-        let renderer = if colour { Renderer::styled() } else { Renderer::plain() };
+        let renderer = if color { Renderer::styled() } else { Renderer::plain() };
         renderer.render(&[group])
     }
 }
 
 impl Diagnostics {
-    /// How many faults are drawn; who has more has one that explains the others.
+    /// Most diagnostics that are rendered; more have a common cause.
     pub(crate) const SHOWN: usize = 100;
 
-    /// Sorts `faults` by place and leaves out repetitions.
+    /// Sorts `faults` by location and removes duplicates.
     pub fn new(mut faults: Vec<Diagnostic>) -> Self {
         let key = |fault: &Diagnostic| fault.location.as_ref().map(Location::sort_key);
         faults.sort_by_key(key);
@@ -176,31 +176,31 @@ impl Diagnostics {
         Self(faults)
     }
 
-    /// One after the other.
+    /// Diagnostics in their order.
     pub fn iter(&self) -> std::slice::Iter<'_, Diagnostic> {
         self.0.iter()
     }
 
-    /// Whether there are none.
+    /// True if there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// How many are errors.
+    /// Number of errors.
     pub fn errors(&self) -> usize {
         self.iter().filter(|fault| fault.severity == Severity::Error).count()
     }
 
-    /// How many are warnings.
+    /// Number of warnings.
     pub fn warnings(&self) -> usize {
         self.0.len() - self.errors()
     }
 
-    /// The faults like a compiler writes them, at most 100, and a last line with their number.
-    pub fn render(&self, colour: bool) -> String {
+    /// Renders the diagnostics like a compiler, at most 100, and a last line with their number.
+    pub fn render(&self, color: bool) -> String {
         let mut text = String::new();
         for fault in self.iter().take(Self::SHOWN) {
-            text.push_str(&fault.render(colour));
+            text.push_str(&fault.render(color));
             text.push_str("\n\n");
         }
         if self.0.len() > Self::SHOWN {
@@ -246,7 +246,7 @@ mod tests {
 
     #[test]
     fn it_looks_like_a_compiler() {
-        let fault = fault("one: 1\ntwo: {treshold: 2}\n", 13..21).help("mend it".to_owned());
+        let fault = fault("one: 1\ntwo: {treshold: 2}\n", 13..21).help("fix it".to_owned());
         let expected = "\
 error: wrong
  --> a.yaml:2:7
@@ -254,7 +254,7 @@ error: wrong
 2 | two: {treshold: 2}
   |       ^^^^^^^^
   |
-  = help: mend it";
+  = help: fix it";
         assert_eq!(fault.render(false), expected);
         let location = fault.location.as_ref().unwrap();
         assert_eq!((location.line(), location.column(), location.text()), (2, 7, "treshold"));

@@ -1,10 +1,10 @@
-//! A graph as a picture.
+//! Drawings of graphs.
 //!
 //! | module    | holds                                         |
 //! |-----------|-----------------------------------------------|
 //! | `mermaid` | text that Markdown viewers draw               |
 //! | `dot`     | text for Graphviz                             |
-//! | `svg`     | a finished picture                            |
+//! | `svg`     | an image                                      |
 //! | `layout`  | where its boxes and arrows lie                |
 
 mod dot;
@@ -16,27 +16,27 @@ use std::str::FromStr;
 
 use crate::CheckedGraph;
 
-/// How a graph is drawn.
+/// Format of a drawing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DrawFormat {
     /// A Mermaid flowchart, for Markdown.
     Mermaid,
     /// A Graphviz digraph.
     Dot,
-    /// A picture, layered from left to right.
+    /// An image, layered from left to right.
     Svg,
 }
 
-/// A word that names no [`DrawFormat`].
+/// Unknown name of a [`DrawFormat`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{word:?} is not one of {}", DrawFormat::WORDS.join(", "))]
 pub struct UnknownFormat {
-    /// As written.
+    /// The name as given.
     pub word: String,
 }
 
 impl DrawFormat {
-    /// The words that name the formats.
+    /// Names of the formats.
     pub const WORDS: [&str; 3] = ["mermaid", "dot", "svg"];
 }
 
@@ -56,9 +56,9 @@ impl FromStr for DrawFormat {
 /// Extra lines of a drawing, such as the figures of a run.
 #[derive(Debug, Clone, Default)]
 pub struct Labels {
-    /// Of each node, in the order of [`CheckedGraph::nodes`].
+    /// Label of each node, in the order of [`CheckedGraph::nodes`].
     pub nodes: Vec<Option<String>>,
-    /// Of each edge, in the order of [`CheckedGraph::edges`].
+    /// Label of each edge, in the order of [`CheckedGraph::edges`].
     pub edges: Vec<Option<String>>,
 }
 
@@ -73,7 +73,7 @@ pub fn draw(graph: &CheckedGraph, format: DrawFormat, labels: &Labels) -> String
     }
 }
 
-/// What stands in the boxes and at the arrows, line by line.
+/// Lines of text of the boxes and arrows.
 struct Words {
     nodes: Vec<Vec<String>>,
     edges: Vec<Vec<String>>,

@@ -1,4 +1,4 @@
-//! A graph as somebody writes it: plain data, in YAML or in Rust.
+//! A graph as written, in YAML or in Rust: plain data.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -9,52 +9,52 @@ use crate::{OnError, OnTimeFault, Schedule, SyncPolicy};
 /// A dataflow graph, before it is checked.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Graph {
-    /// Its name.
+    /// Name of the graph.
     pub name: String,
-    /// Folder that relative paths start from.
+    /// Base folder of relative paths.
     pub folder: PathBuf,
-    /// Its nodes, in the order of the file.
+    /// Nodes, in the order of the file.
     pub nodes: Vec<NodeConfig>,
-    /// How long it may take from one port to another.
+    /// Latency budgets.
     pub budgets: Vec<Budget>,
-    /// What stops what.
+    /// Interrupt.
     pub interrupt: Option<Interrupt>,
-    /// Outputs that work goes through one after the other, whose times are of interest.
+    /// Outputs of the latency waterfall, in the order of the work.
     pub waterfall: Vec<PortRef>,
 }
 
 /// A port of a node.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PortRef {
-    /// The node.
+    /// Name of the node.
     pub node: String,
-    /// Its port; empty for the only output of the node.
+    /// Name of the port; empty for the only output of the node.
     pub port: String,
 }
 
-/// How long it may take from one port to another.
+/// Latency budget from one port to another.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Budget {
-    /// Where the time starts.
+    /// Start of the measurement.
     pub from: PortRef,
-    /// Where it ends.
+    /// End of the measurement.
     pub to: PortRef,
-    /// Limit that half of the times keep.
+    /// Limit of the median.
     pub p50: Option<Duration>,
-    /// Limit that 95 % of the times keep.
+    /// Limit of the 95th percentile.
     pub p95: Option<Duration>,
-    /// Limit that 99 % of the times keep.
+    /// Limit of the 99th percentile.
     pub p99: Option<Duration>,
-    /// Limit that every time keeps.
+    /// Limit of the maximum.
     pub max: Option<Duration>,
 }
 
-/// What stops what: a packet of `on` makes all work of the cancelled nodes obsolete.
+/// Interrupt: a packet of `on` makes all work of the canceled nodes obsolete.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Interrupt {
-    /// The output that interrupts.
+    /// Output that interrupts.
     pub on: PortRef,
-    /// The nodes that it cancels.
+    /// Nodes to cancel.
     pub cancels: Vec<String>,
 }
 
@@ -63,47 +63,47 @@ pub struct Interrupt {
 pub struct NodeConfig {
     /// Unique within the graph.
     pub name: String,
-    /// What it is: a name of the catalogue.
+    /// Node type: a name of the catalog.
     pub kind: String,
-    /// The streams that it receives.
+    /// Input streams.
     pub inputs: Vec<InputConfig>,
-    /// Its settings; absent ones have their default. A [`ParamValue::Text`] stands for a value of
-    /// any kind, written as in a graph file.
+    /// Parameters; absent ones have their defaults. A [`ParamValue::Text`] stands for a value of
+    /// any kind, in the form of a graph file.
     ///
     /// [`ParamValue::Text`]: afferent_graph::ParamValue::Text
     pub params: ParamValues,
-    /// Where it runs.
+    /// Thread and scheduling.
     pub schedule: Schedule,
-    /// What happens when it errs, panics, or exceeds its deadline.
+    /// Policy for calls that return an error, panic, or exceed the deadline.
     pub on_error: OnError,
-    /// How long a call may take on the real clock.
+    /// Longest duration of a call on the real clock.
     pub deadline: Option<Duration>,
-    /// What becomes of packets that it sends with a time earlier than the one before.
+    /// Policy for packets with wrong timestamps.
     pub on_time_fault: OnTimeFault,
 }
 
-/// One stream into a node.
+/// Input stream of a node.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct InputConfig {
-    /// The input; empty for the only one of the node.
+    /// Input; empty for the only one of the node.
     pub port: String,
-    /// The node that sends.
+    /// Sender.
     pub from_node: String,
-    /// Its output.
+    /// Output of the sender.
     pub from_port: String,
-    /// What happens when the queue is full; by default what the payload says.
+    /// Policy of a full queue; defaults to that of the payload type.
     pub on_full: Option<OnFull>,
-    /// How many packets may wait.
+    /// Length of the queue, in packets.
     pub queue: Option<usize>,
-    /// Packets older than this are dropped when their turn comes.
+    /// Packets older than this are dropped at delivery.
     pub max_age: Option<Duration>,
-    /// How it accompanies the stream of the node that has none of these.
+    /// Sync policy of a secondary input; `None` for the primary one.
     pub sync: Option<SyncPolicy>,
-    /// How long a packet of that stream waits for this one.
+    /// Longest wait of a primary packet for this stream.
     pub timeout: Option<Duration>,
-    /// How many of its packets may be under way behind it, 1 to 65536. By default 2 for a stream of
-    /// a source with `latest`; of others, and with `usize::MAX`, any number.
+    /// In-flight limit, 1 to 65536. Defaults to 2 for a stream of a source with `latest`. Other
+    /// streams, and `usize::MAX`, have no limit.
     pub in_flight: Option<usize>,
-    /// Whether the stream leads back to a node that its sender descends from.
+    /// True for a feedback edge, which leads to an ancestor of its sender.
     pub feedback: bool,
 }

@@ -2,18 +2,18 @@
 //!
 //! | module    | holds                                                      |
 //! |-----------|------------------------------------------------------------|
-//! | `places`  | where each part of a graph is written                      |
+//! | `locations` | locations of the parts of a graph                      |
 //! | `overlay` | profiles and `--set`: the tree of the file is changed      |
 //! | `fill`    | `${param}` and `${env:NAME}`: values that stand for others |
 //! | `include` | graph files that others are based on                       |
-//! | `schedule` | what stands behind `thread`, `cpu`, `priority` and `spin` |
+//! | `schedule` | the keys `thread`, `cpu`, `priority` and `spin` |
 //! | `subgraph` | graph files as nodes of others                            |
 //! | `carry`   | budgets, interrupts and waterfalls of graphs within        |
 //! | `read`    | from the tree to the graph                                 |
-//! | `streams` | what stands behind `in`                                    |
-//! | `supervise` | what stands behind `on_error` and `deadline`             |
-//! | `sync`    | what stands behind `sync` and `on_time_fault`              |
-//! | `watch`   | what stands behind `budget`, `waterfall`, `interrupt`      |
+//! | `streams` | the keys `in`                                    |
+//! | `supervise` | the keys `on_error` and `deadline`             |
+//! | `sync`    | the keys `sync` and `on_time_fault`              |
+//! | `watch`   | the keys `budget`, `waterfall`, `interrupt`      |
 //! | `reader`  | what reading has in common: kinds, keys, texts, times      |
 
 mod carry;
@@ -47,34 +47,34 @@ use crate::{
     yaml::{MAX_TEXT, Map, Node, Value},
 };
 
-/// What to change in a graph file while it is read.
+/// Changes to a graph file while it is read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LoadOptions {
-    /// The profile to apply.
+    /// Profile to apply.
     pub profile: Option<String>,
-    /// Settings that replace those of the file and the profile, each `node.param=value`, with
-    /// `graph/node` for a node in a graph within, or `param=value` for a parameter of the graph.
+    /// Settings that override the file and the profile: `node.param=value`, with `graph/node` for a
+    /// node of a subgraph, or `param=value` for a parameter of the graph.
     pub set: Vec<String>,
-    /// Something stands in for every source: their files and devices are not looked at.
+    /// Every source is replaced: their files and devices are not checked.
     pub without_sources: bool,
-    /// Changes of nodes by another file, as the `nodes` of a profile, which come before `set`. Paths
-    /// are relative to that file.
+    /// Changes of nodes from another file, in the form of the `nodes` of a profile, applied ahead
+    /// of `set`. Paths are relative to that file.
     pub nodes: Option<Node>,
 }
 
-/// A graph, where its parts are written, and the faults that reading found.
+/// A graph, the locations of its parts, and the faults of reading.
 ///
-/// A graph built in Rust becomes one by `From`; its faults have no place.
+/// A graph built in Rust converts by `From`; its faults have no location.
 #[derive(Debug, Clone, Default)]
 pub struct Loaded {
-    /// The graph, without the parts that could not be read.
+    /// The graph, without unreadable parts.
     pub graph: Graph,
     pub(crate) locations: Locations,
     pub(crate) faults: Vec<Diagnostic>,
     pub(crate) origin: Origin,
     /// [`LoadOptions::without_sources`].
     pub(crate) without_sources: bool,
-    /// Whether the file could not be read at all, so that looking further makes no sense.
+    /// True if the file could not be read at all; then nothing else is checked.
     pub(crate) unreadable: bool,
 }
 
@@ -99,7 +99,7 @@ pub fn load(path: &Path, options: &LoadOptions) -> Loaded {
 fn read_file(path: &Path) -> Result<String, String> {
     let mut bytes = Vec::new();
     let file = File::open(path).map_err(|error| error.to_string())?;
-    // One byte more than allowed, so that what is too long is seen to be.
+    // One byte more than allowed, to detect a file that is too long.
     let limit = MAX_TEXT as u64 + 1;
     file.take(limit).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
     if bytes.len() > MAX_TEXT {

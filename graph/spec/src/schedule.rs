@@ -1,31 +1,31 @@
-//! How the operating system runs the thread of a node.
+//! Thread of a node, and its scheduling by the operating system.
 
 use std::time::Duration;
 
-/// On which thread a node runs, and how that thread is scheduled.
+/// Thread of a node, and its scheduling by the operating system.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Schedule {
-    /// Nodes with the same word share a thread. Without one the planner decides; a node with one
-    /// of the settings below gets a thread of its own.
+    /// Nodes with the same word share a thread. Without one the planner decides; a node with one of
+    /// the settings below gets its own thread.
     pub thread: Option<String>,
-    /// The processor that the thread stays on, from zero.
+    /// Processor that the thread is pinned to, from zero.
     pub cpu: Option<usize>,
-    /// Real-time priority, 1 to 99: the thread runs before all that have a lower one or none, until
-    /// it sleeps.
+    /// Real-time priority (SCHED_FIFO), 1 to 99: the thread runs ahead of threads with a lower
+    /// priority or none, until it sleeps.
     pub priority: Option<u8>,
-    /// How long the thread looks for work before it sleeps. Waking it takes tens of microseconds;
-    /// looking takes all of a processor.
+    /// Time to spin for work before sleeping. Waking takes tens of microseconds; spinning occupies
+    /// a processor.
     pub spin: Option<Duration>,
 }
 
 impl Schedule {
-    /// Whether the node needs a thread of its own.
+    /// True if the node needs its own thread.
     pub fn is_special(&self) -> bool {
         let Self { thread, cpu, priority, spin } = self;
         thread.is_none() && (cpu.is_some() || priority.is_some() || spin.is_some())
     }
 
-    /// The settings of a thread with nodes of these.
+    /// Settings of a thread that runs nodes with these schedules.
     pub fn merged<'s>(schedules: impl Iterator<Item = &'s Self>) -> Self {
         schedules.fold(Self::default(), |merged, other| Self {
             thread: merged.thread.or_else(|| other.thread.clone()),
@@ -35,7 +35,7 @@ impl Schedule {
         })
     }
 
-    /// The first setting that a node of the same thread wants otherwise.
+    /// First setting in which a node of the same thread differs.
     pub fn conflict(&self, other: &Self) -> Option<&'static str> {
         fn differ<T: PartialEq>(one: &Option<T>, other: &Option<T>) -> bool {
             one.is_some() && other.is_some() && one != other

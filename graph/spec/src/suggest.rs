@@ -2,14 +2,14 @@
 
 use crate::{Diagnostic, Diagnostics};
 
-/// The candidate that `word` is probably a misspelling of.
+/// Candidate that `word` is probably a misspelling of.
 pub(crate) fn closest<'a>(
     word: &str,
     candidates: impl IntoIterator<Item = &'a str>,
 ) -> Option<&'a str> {
     let word = word.to_lowercase();
     let length = word.chars().count();
-    // Longer words are no misspelt names, and would take long.
+    // Longer words are not misspelled names, and would take long.
     if length == 0 || length > 64 {
         return None;
     }
@@ -20,15 +20,15 @@ pub(crate) fn closest<'a>(
         |candidate: &'a str| (strsim::osa_distance(&word, &candidate.to_lowercase()), candidate);
     let best =
         candidates.into_iter().filter(near).map(distance).min_by_key(|(distance, _)| *distance);
-    // With nothing in common there is no likeness, however short the word.
+    // Words without a common letter are not alike, however short.
     best.filter(|(distance, _)| *distance <= limit && *distance < length)
         .map(|(_, candidate)| candidate)
 }
 
-/// A sentence that helps to replace `word`: the closest candidate, or all of them when they are
-/// few, as `what` ("the outputs of \"vad\"").
+/// Help for replacing `word`: the closest candidate, or all of them if they are few, as `what`
+/// ("the outputs of \"vad\"").
 ///
-/// Nothing when there are many `faults` already: they have a common cause, and searching takes time.
+/// `None` if there are many `faults` already: they have a common cause, and searching takes time.
 pub(crate) fn help<'a>(
     faults: &[Diagnostic],
     word: &str,

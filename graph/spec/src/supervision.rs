@@ -1,36 +1,38 @@
-//! What happens when a node errs, panics, or exceeds its deadline.
+//! Policies for nodes that return an error, panic, or exceed their deadline.
 
 use std::time::Duration;
 
-/// What happens when a call of a node fails: it errs, panics, or exceeds its deadline.
+/// Policy for a failed call: an error, a panic, or an exceeded deadline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnError {
-    /// It is not called again: its streams end, the rest goes on, and the run fails in the end.
+    /// The node is not called again: its streams end, the rest of the graph continues, and the run
+    /// fails at the end.
     #[default]
     Stop,
-    /// It is closed, and opened again after a while; its inputs wait in their queues. Who receives
-    /// from it is told by [`Cx::restarted`](afferent_graph::Cx::restarted).
+    /// The node is closed and reopened after a delay; its inputs wait in their queues. Receivers
+    /// learn of it by [`Cx::restarted`](afferent_graph::Cx::restarted).
     Restart(Restart),
-    /// What the call sent is dropped, and the node is called with the next packet.
+    /// The packets of the call are dropped, and the node continues with the next packet.
     Degrade(Degrade),
 }
 
-/// How a node is restarted.
+/// Restart policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Restart {
-    /// Time before the first restart; it doubles with each that follows, up to 30 s.
+    /// Delay of the first restart; doubled with each further one, up to 30 s.
     pub backoff: Duration,
-    /// Restarts before the node is stopped. Who works for a minute starts over, with both.
+    /// Restarts before the node is stopped. After a minute without failure, count and delay start
+    /// over.
     pub limit: u32,
 }
 
-/// What stands in for the results of a call that failed.
+/// Replacement of the packets of a failed call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Degrade {
-    /// Nothing.
+    /// No packet.
     #[default]
     Nothing,
-    /// On each output the value before, with the time of the packet of the call.
+    /// On each output the previous value, with the timestamp of the packet of the call.
     Last,
 }
 
@@ -41,8 +43,8 @@ impl Default for Restart {
 }
 
 impl Restart {
-    /// The longest time before a restart.
+    /// Longest delay of a restart.
     pub const LONGEST: Duration = Duration::from_secs(30);
-    /// Who works for so long is healthy again.
+    /// Time without failure after which a node is healthy.
     pub const HEALTHY: Duration = Duration::from_secs(60);
 }

@@ -1,66 +1,66 @@
-//! How a stream accompanies another one into a node.
+//! Policies of synchronizers and of timestamp validation.
 
 use std::time::Duration;
 
-/// How a stream accompanies the one that leads: the node is called once for each packet of the
-/// leading stream, with what belongs to its time.
+/// Sync policy of a secondary input: the node is called once for each packet of the primary input,
+/// with the matching packets of the secondary ones.
 ///
-/// A packet of the leading stream waits until it is sure what belongs to it: a later packet has
-/// come, the stream has ended, or its sender has told that nothing comes. It goes on without when
-/// `timeout` has passed or as many as its queue holds wait, so that a join never blocks the graph.
-/// Without a companion, it goes on if the input is optional, and is otherwise dropped and counted.
+/// A primary packet waits until its match is certain: a later packet has come, the stream has
+/// ended, or its watermark has passed. It goes on without a match after `timeout`, or if as many
+/// primary packets wait as their queue holds, so a synchronizer never blocks the graph. Without a
+/// match it goes on if the input is optional; otherwise it is dropped and counted.
 ///
-/// Of every other stream as many packets are kept as its queue holds, on the virtual clock any
-/// number. A stream that keeps the newest packet alone ([`OnFull::Latest`]) does so before the join;
-/// within, [`EdgePolicy::QUEUE`] of its packets wait. At least two are kept to interpolate.
+/// A secondary input keeps as many packets as its queue holds, on the virtual clock any number. A
+/// stream with [`OnFull::Latest`] applies that policy ahead of the synchronizer, which keeps
+/// [`EdgePolicy::QUEUE`] of its packets. Interpolation keeps at least two.
 ///
 /// [`OnFull::Latest`]: afferent_graph::OnFull::Latest
 /// [`EdgePolicy::QUEUE`]: crate::EdgePolicy::QUEUE
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SyncPolicy {
-    /// The packet with the same time.
+    /// The packet with the same timestamp.
     Exact,
-    /// The packet that is nearest in time.
+    /// The packet nearest in time.
     Approx {
-        /// Largest distance.
+        /// Largest distance in time.
         slop: Duration,
     },
-    /// The last packet that is not later. On the real clock it is what has come by now; nothing is
-    /// waited for.
+    /// The last packet that is not later. On the real clock the one that has arrived; there is no
+    /// wait.
     Latest {
-        /// Greatest age, compared with the leading packet.
+        /// Largest age, relative to the primary packet.
         max_age: Option<Duration>,
     },
-    /// A value made of the packets before and after.
+    /// A value interpolated between the packets before and after.
     Interpolate,
     /// All packets near in time, at least one.
     Window {
-        /// How much earlier they may be.
+        /// Largest time before the primary packet.
         before: Duration,
-        /// How much later they may be.
+        /// Largest time after the primary packet.
         after: Duration,
     },
-    /// The next packet, whatever its time.
+    /// The next packet, whatever its timestamp.
     Barrier,
 }
 
-/// What becomes of a packet whose time is wrong.
+/// Policy for packets with wrong timestamps.
 ///
-/// It is earlier than the one before it in its stream; or on the real clock more than 10 s ahead of
-/// the one before it, of what it was made of and of the clock. A source says by its first packet
-/// how far its own clock is ahead. The fourth such packet in a row, each no earlier than the one
-/// before it, is believed: the clock of its sender was set. On the virtual clock, times are what
-/// packets say. So a source that reads faster than time goes, of packets that are more than 10 s
-/// apart, belongs on the virtual clock, or calls [`Cx::resume_at`](afferent_graph::Cx::resume_at)
-/// with their times.
+/// A timestamp is wrong if it is earlier than the one before it in its stream, or, on the real
+/// clock, more than 10 s ahead of it, of the packet that it derives from, and of the clock. The
+/// first packet of a source defines the offset of its clock. The fourth such packet in a row, each
+/// not earlier than the one before it, is accepted: the clock of the sender was set. On the virtual
+/// clock, timestamps are never ahead. A source that reads a log with gaps of more than 10 s faster
+/// than real time belongs on the virtual clock, or calls
+/// [`Cx::resume_at`](afferent_graph::Cx::resume_at) with the timestamps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnTimeFault {
-    /// It is dropped.
+    /// Drop the packet.
     #[default]
     Drop,
-    /// It gets the time of the packet before it.
+    /// Set the timestamp of the packet before it.
     Clamp,
-    /// The stream begins anew at its time; receivers are told as of a restart, and begin anew with
-    /// what they make of it. Streams of one source are joined with those of its same life.
+    /// Restart the stream at this timestamp. Receivers learn of it as of a restart, and their
+    /// streams restart, too. Streams of one source are joined within a source generation.
     Restart,
 }

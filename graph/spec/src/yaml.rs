@@ -1,10 +1,9 @@
-//! YAML text as a tree that knows the place of every key and value: graph files, and other files
-//! that are read the same way by a [`Reader`].
+//! YAML text as a tree with the location of every key and value.
 //!
-//! The tree is built from the events of granit-parser, the parser under serde-saphyr. A serde
-//! deserialiser stops at the first fault, and the spanned trees of saphyr and marked-yaml know
-//! only where a value starts; the events have byte ranges, and their parser is fuzzed, forbids
-//! `unsafe`, bounds nesting, and needs two small crates.
+//! The tree is built from the events of granit-parser, the parser below serde-saphyr. A serde
+//! deserializer stops at the first fault, and the spanned trees of saphyr and marked-yaml know only
+//! the start of a value; the events have byte ranges, and their parser is fuzzed, forbids `unsafe`,
+//! bounds nesting, and needs two small crates.
 
 mod allowance;
 mod node;
@@ -20,15 +19,15 @@ use crate::{Diagnostic, Location, diagnostic::Source};
 
 /// Longest text in bytes.
 pub(crate) const MAX_TEXT: usize = 1 << 20;
-/// Most values in a file, with those that aliases repeat.
+/// Most values of a file, including repetitions by aliases.
 const MAX_VALUES: usize = 20_000;
-/// Longest key in bytes: messages repeat the names of nodes and settings.
+/// Longest key in bytes: messages repeat names of nodes and parameters.
 const MAX_KEY: usize = 256;
-/// Deepest nesting, with what aliases repeat.
+/// Deepest nesting, including aliases.
 const MAX_DEPTH: usize = 32;
 
-/// Reads the part `span` of `source`; faults go to `faults`. `None` when it is no YAML, or holds more
-/// than is left of `allowance`.
+/// Parses the part `span` of `source`; faults go to `faults`. `None` if it is not YAML or exceeds
+/// `allowance`.
 pub(crate) fn parse(
     source: &Arc<Source>,
     span: Range<usize>,
@@ -79,7 +78,7 @@ pub(crate) fn parse(
             builder.faults.push(Diagnostic::error(Some(&node.location), message));
             return None;
         }
-        // What lies in a list or a map has been paid for.
+        // The values within a list or a map are already accounted for.
         let bytes = if ends { size_of::<Node>() } else { node.bytes() };
         allowance.take(bytes, &node.location, builder.faults)?;
         match builder.open.last_mut() {
@@ -97,10 +96,10 @@ pub(crate) fn parse(
 
 struct Builder<'a> {
     source: &'a Arc<Source>,
-    /// Where the parsed part starts in the source.
+    /// Start of the parsed part in the source.
     offset: usize,
     faults: &'a mut Vec<Diagnostic>,
-    /// The lists and maps around the present event.
+    /// Lists and maps around the current event.
     open: Vec<Open>,
     anchors: HashMap<usize, Node>,
 }
@@ -112,7 +111,7 @@ struct Open {
     is_map: bool,
     entries: Map,
     items: Vec<Node>,
-    /// Of a map: the key whose value comes next; the inner `None` is one that cannot be used.
+    /// In a map: the key of the next value; the inner `None` is an unusable key.
     key: Option<Option<Key>>,
     depth: usize,
     size: usize,
@@ -124,7 +123,7 @@ impl Builder<'_> {
         Location::new(self.source, self.offset + range.start..self.offset + range.end)
     }
 
-    /// The value that ends with this event, if one does.
+    /// Value that ends with this event, if any.
     fn handle(&mut self, event: Event<'_>, location: Location) -> Result<Option<Node>, Diagnostic> {
         if event.tag().is_some_and(|tag| !tag.is_yaml_core_schema()) {
             let message = "tags mean nothing here; quote a text that starts with \"!\"";
@@ -230,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_and_values_have_places() {
+    fn keys_and_values_have_locations() {
         let (node, faults) = read("ä: {b: 'c d'}\nlist:\n  - x\n  - &a [1, 2]\nagain: *a\n");
         assert!(faults.is_empty(), "{faults:?}");
         let node = node.unwrap();

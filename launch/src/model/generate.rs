@@ -110,8 +110,8 @@ struct Measured {
 }
 
 pub(crate) fn generate(app: &App, args: &GenerateArgs) -> anyhow::Result<ExitCode> {
-    let (cancelled, answers) = (args.limits.start(), Arc::new(AtomicBool::new(false)));
-    let (flag, busy) = (Arc::clone(&cancelled), Arc::clone(&answers));
+    let (canceled, answers) = (args.limits.start(), Arc::new(AtomicBool::new(false)));
+    let (flag, busy) = (Arc::clone(&canceled), Arc::clone(&answers));
     let pressed = AtomicBool::new(false);
     ctrlc::set_handler(move || {
         if !busy.load(Ordering::Relaxed) || pressed.swap(true, Ordering::Relaxed) {
@@ -126,7 +126,7 @@ pub(crate) fn generate(app: &App, args: &GenerateArgs) -> anyhow::Result<ExitCod
         sampling: Sampling { temperature, top_k, top_p, min_p, ..usual },
         stop: args.stop.clone(),
         ignore_eos: args.ignore_end,
-        cancelled: Some(cancelled),
+        cancelled: Some(canceled),
         ..GenerationOptions::default()
     };
     let start = Instant::now();

@@ -48,21 +48,21 @@ impl Limits {
     }
 
     /// Options of one call.
-    pub(super) fn of_run<'r>(&self, cancelled: &'r AtomicBool) -> RunOptions<'r> {
+    pub(super) fn of_run<'r>(&self, canceled: &'r AtomicBool) -> RunOptions<'r> {
         let Self { instruction_limit, .. } = *self;
-        RunOptions { canceled: Some(cancelled), instruction_limit, ..RunOptions::default() }
+        RunOptions { canceled: Some(canceled), instruction_limit, ..RunOptions::default() }
     }
 
     /// The flag that ends a run, which is set once the time is over.
     pub(super) fn start(&self) -> Arc<AtomicBool> {
-        let cancelled = Arc::new(AtomicBool::new(false));
+        let canceled = Arc::new(AtomicBool::new(false));
         if let Some(seconds) = self.time_limit {
-            let flag = Arc::clone(&cancelled);
+            let flag = Arc::clone(&canceled);
             thread::spawn(move || {
                 thread::sleep(Duration::from_secs(seconds));
                 flag.store(true, Ordering::Relaxed);
             });
         }
-        cancelled
+        canceled
     }
 }

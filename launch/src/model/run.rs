@@ -78,8 +78,8 @@ pub(crate) fn run(app: &App, args: &RunArgs) -> anyhow::Result<ExitCode> {
     let inputs: Vec<Input<'_>> = given.iter().map(Given::input).collect();
     let observer = profile.as_ref().map(Profile::observer);
     let workers = pool::workers(args.threads);
-    let cancelled = args.limits.start();
-    let options = RunOptions { observer, workers, ..args.limits.of_run(&cancelled) };
+    let canceled = args.limits.start();
+    let options = RunOptions { observer, workers, ..args.limits.of_run(&canceled) };
     let mut times_us = Vec::with_capacity(args.repeat as usize);
     let mut end = |start: Instant| {
         times_us.push(start.elapsed().as_secs_f64() * 1e6);

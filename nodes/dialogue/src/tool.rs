@@ -129,8 +129,8 @@ impl Node for Tool {
     fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
         if let Some(call) = cx.get(Self::CALLS).cloned() {
             let result = self.run(cx, &call);
-            if cx.cancelled() {
-                return Err(NodeError::Cancelled);
+            if cx.canceled() {
+                return Err(NodeError::Canceled);
             }
             let result = result.unwrap_or_else(|reason| {
                 tracing::warn!("tool {}: {reason}", call.tool);

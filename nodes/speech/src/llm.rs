@@ -158,8 +158,8 @@ impl Llm {
 
     /// Sends the next piece of the answer.
     fn go_on(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
-        let cancelled = cx.cancel_flag();
-        let said = cx.time_model(|| self.dialogue.next(cancelled));
+        let canceled = cx.cancel_flag();
+        let said = cx.time_model(|| self.dialogue.next(canceled));
         match said.map_err(|error| self.fault(&error))? {
             Said::Text(text) => {
                 if !text.is_empty() {

@@ -213,7 +213,7 @@ impl Trial {
             on_error,
             deadline: has_deadline.then_some(DEADLINE),
             on_time_fault: times[random.usize(0..3)],
-            cancelled: ports.len() > 1 && random.u32(0..3) == 0,
+            canceled: ports.len() > 1 && random.u32(0..3) == 0,
             ..CheckedNode::new(name, def(ports, random.bool()))
         });
     }
@@ -302,9 +302,9 @@ impl Trial {
             }
             let can_drop = checked.policy.on_full != OnFull::Block;
             assert!(can_drop || counts.dropped_full == 0, "{edge:?}");
-            let cancelled = self.graph.nodes[checked.to.0].cancelled
-                || self.graph.nodes[checked.from.0].cancelled;
-            assert!(cancelled || counts.dropped_epoch == 0, "{edge:?}");
+            let canceled = self.graph.nodes[checked.to.0].canceled
+                || self.graph.nodes[checked.from.0].canceled;
+            assert!(canceled || counts.dropped_epoch == 0, "{edge:?}");
         }
     }
 
@@ -333,10 +333,10 @@ impl Trial {
             }
         }
         // What was late or obsolete was not sent.
-        if node.overruns == 0 && node.cancelled == 0 && !rewinds {
+        if node.overruns == 0 && node.canceled == 0 && !rewinds {
             assert!(node.timestamp_faults <= control.done(Fault::TimeJump), "{node:?}");
         }
-        if node.overruns == 0 && !checked.cancelled && control.calls.load(SeqCst) > 0 {
+        if node.overruns == 0 && !checked.canceled && control.calls.load(SeqCst) > 0 {
             let jumps = control.done(Fault::TimeJump);
             // The first time of a stream is right, also when it begins anew.
             let firsts = if rewinds { 3 } else { 1 };

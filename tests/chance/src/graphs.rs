@@ -68,7 +68,7 @@ fn look(graph: &CheckedGraph, report: &Report, (clock, fails): (ClockKind, bool)
     let may_end = joins && clock == ClockKind::Real;
     for (node, checked) in report.nodes.iter().zip(&graph.nodes) {
         if checked.def.is_source() && !fails {
-            let sent = node.packets_out + node.cancelled;
+            let sent = node.packets_out + node.canceled;
             let all = u64::from(PACKETS);
             assert!(sent == all || (may_end && sent < all), "{}\n{text}", node.name);
         }
@@ -78,8 +78,8 @@ fn look(graph: &CheckedGraph, report: &Report, (clock, fails): (ClockKind, bool)
         let sum = counts.delivered + counts.dropped() + counts.depth as u64;
         assert_eq!(counts.sent, sum, "{edge:?}\n{text}");
         let blocks = checked.policy.on_full == OnFull::Block && checked.policy.max_age.is_none();
-        let cancelled = [checked.from.0, checked.to.0].map(|end| graph.nodes[end].cancelled);
-        let obsolete = if cancelled == [false; 2] { 0 } else { counts.dropped_epoch };
+        let canceled = [checked.from.0, checked.to.0].map(|end| graph.nodes[end].canceled);
+        let obsolete = if canceled == [false; 2] { 0 } else { counts.dropped_epoch };
         // Once the leading stream has ended, there is nothing left to accompany.
         let useless = if checked.sync.is_some() { counts.dropped_closed } else { 0 };
         if blocks && !fails {

@@ -181,7 +181,7 @@ fn voice(options: &Options, folder: &Path) -> Result<Scripted> {
         ("tts", NodeDef::of::<Tts>(), [path("model", options.pipelines.join("models/tts"))].into()),
         ("speaker", NodeDef::of::<WavSink>(), speaker.into()),
     ] {
-        graph.0.nodes.push(CheckedNode { params, cancelled: true, ..CheckedNode::new(name, def) });
+        graph.0.nodes.push(CheckedNode { params, canceled: true, ..CheckedNode::new(name, def) });
     }
     let (tts, speaker) = (graph.0.nodes.len() - 2, graph.0.nodes.len() - 1);
     graph.edge((texts, "text"), (tts, "text"), policy(OnFull::Block, 4));

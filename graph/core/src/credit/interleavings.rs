@@ -1,4 +1,4 @@
-//! Seats and what is under way in them under every order of threads that chance finds.
+//! Credits under the thread interleavings of the model checker.
 
 use shuttle::{
     check_pct, check_random,
@@ -12,16 +12,16 @@ use crate::threading::step;
 const SEATS: usize = 2;
 const PACKETS: usize = 5;
 
-/// How many packets are under way.
+/// Number of packets in flight.
 type Aboard = Arc<Mutex<usize>>;
 
-/// What is made of a packet, with the credit of it.
+/// A derived packet with its credit.
 struct Made {
     aboard: Arc<Passenger>,
     credit: CreditGuard,
 }
 
-/// A packet; dropped with the last that was made of it.
+/// A packet; dropped with the last packet derived from it.
 struct Passenger(Aboard);
 
 impl Drop for Passenger {
@@ -30,8 +30,8 @@ impl Drop for Passenger {
     }
 }
 
-/// One thread lets packets in, each into a free credit, and waits for one where there is none, as a
-/// receiver does; two others work on them and on what was made of them.
+/// One thread lets packets in, each with a free credit, and waits for a credit as a receiver does;
+/// two others handle them and the packets derived from them.
 fn fly() {
     let (ring, rung) = channel();
     let ring = Arc::new(Mutex::new(ring));
@@ -41,7 +41,7 @@ fn fly() {
             let (ring, landings) = (ring.clone(), landings.clone());
             Credit::new(move || {
                 *landings.lock().unwrap() += 1;
-                // Whoever would wait is gone at the end.
+                // At the end there is no waiting receiver.
                 let _ = ring.lock().unwrap().send(());
             })
         })
@@ -65,7 +65,7 @@ fn fly() {
         let credit = loop {
             match credits.iter().find_map(Credit::take) {
                 Some(credit) => break credit,
-                // A landing that came before the look is still heard of.
+                // A credit that was freed before the check is still announced.
                 None => rung.recv().expect("credits ring"),
             }
         };
@@ -85,7 +85,7 @@ fn fly() {
 }
 
 #[test]
-fn model_a_seat_is_left_once_and_whoever_waits_gets_it() {
+fn model_a_credit_is_freed_once_and_a_waiting_thread_gets_it() {
     check_random(fly, 10_000);
     check_pct(fly, 5_000, 3);
 }

@@ -1,87 +1,93 @@
-//! Which life of its source a packet comes from, and how far a stream has come in it.
+//! Source generations and watermarks.
 //!
-//! A source whose clock starts anew begins another life. What descends from its packets is told
-//! apart by their traces, so that streams of one source are joined life by life, however long the
-//! ways of their packets are.
+//! A source starts a new *generation* when its clock restarts. The generation is part of every
+//! trace id, so that a synchronizer never joins packets of different generations of one source.
+//!
+//! Trace id layout, from the most significant bit: source node index + 1 (16 bits), generation
+//! modulo 256 (8 bits), packet number (40 bits).
 
 use std::cmp::Ordering;
 
 use afferent_graph::{Header, Timestamp};
 
-/// Lowest bits of a trace: which source it is, from one on; its life; and the number of the packet.
-const SOURCE: u32 = 48;
-const LIFE: u32 = 40;
+const SOURCE_SHIFT: u32 = 48;
+const GENERATION_SHIFT: u32 = 40;
+const PACKET_NUMBER_MASK: u64 = (1 << GENERATION_SHIFT) - 1;
 
-/// The trace of the packet `number` of the source at `place`, in its life `life`.
-pub(crate) fn trace(node_index: usize, life: u32, number: u64) -> u64 {
-    let life = u64::from(life) & 0xFF;
-    (node_index as u64 + 1) << SOURCE | life << LIFE | number_of(number)
+/// Builds the trace id of packet `number` of source `node_index` in `generation`.
+pub(crate) fn trace_id(node_index: usize, generation: u32, number: u64) -> u64 {
+    let generation = u64::from(generation) & 0xFF;
+    (node_index as u64 + 1) << SOURCE_SHIFT | generation << GENERATION_SHIFT | packet_number(number)
 }
 
-/// The number of the packet, in all lives of its source.
+/// Packet number of a trace id. It keeps counting across generations.
 #[inline]
-pub(crate) fn number_of(trace: u64) -> u64 {
-    trace & ((1 << LIFE) - 1)
+pub(crate) fn packet_number(trace: u64) -> u64 {
+    trace & PACKET_NUMBER_MASK
 }
 
-/// The place of the source that a trace begins at.
-pub(crate) fn source_of(trace: u64) -> Option<usize> {
-    usize::try_from(trace >> SOURCE).ok()?.checked_sub(1)
+/// Node index of the source that emitted this trace; `None` for an untraced packet.
+pub(crate) fn source_index(trace: u64) -> Option<usize> {
+    usize::try_from(trace >> SOURCE_SHIFT).ok()?.checked_sub(1)
 }
 
-/// Which of two packets is of the later life of their source; `None` when they have not the same.
-pub(crate) fn compare(one: u64, other: u64) -> Option<Ordering> {
-    let source = source_of(one)?;
-    let life = |trace: u64| (trace >> LIFE) as u8;
-    // Lives are counted in a circle, and those that meet are near each other.
-    let ahead = life(one).wrapping_sub(life(other)).cast_signed();
-    (source_of(other) == Some(source)).then(|| ahead.cmp(&0))
+/// Compares the generations of two traces; `None` if they come from different sources.
+///
+/// Generations wrap at 256. Two that meet are assumed to be less than 128 apart.
+pub(crate) fn compare_generations(a: u64, b: u64) -> Option<Ordering> {
+    let source = source_index(a)?;
+    let generation = |trace: u64| (trace >> GENERATION_SHIFT) as u8;
+    let distance = generation(a).wrapping_sub(generation(b)).cast_signed();
+    (source_index(b) == Some(source)).then(|| distance.cmp(&0))
 }
 
-/// What the sender of a stream has told: that nothing earlier comes.
+/// Watermark of a stream: no packet with an earlier timestamp will follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Bound {
+pub(crate) struct Watermark {
     at: Timestamp,
-    /// That of the packet after which it told so.
+    /// Trace of the packet that advanced the watermark.
     trace: u64,
     epoch: u32,
-    /// How often the stream had begun anew.
+    /// Number of times the sender has been restarted.
     pub(crate) restarts: u32,
 }
 
-impl Bound {
-    /// Anything may come.
-    pub(crate) const NONE: Self = Self { at: Timestamp(i64::MIN), trace: 0, epoch: 0, restarts: 0 };
+impl Watermark {
+    /// Initial watermark: any timestamp may follow.
+    pub(crate) const MIN: Self = Self { at: Timestamp(i64::MIN), trace: 0, epoch: 0, restarts: 0 };
 
-    /// That of a stream in step behind the packet with this header.
-    pub(crate) fn behind(header: &Header) -> Self {
+    /// Watermark right after a packet of an in-step stream: its timestamp plus 1 ns.
+    pub(crate) fn after_packet(header: &Header) -> Self {
         let Header { at, trace, epoch, .. } = *header;
         Self { at: Timestamp(at.0.saturating_add(1)), trace, epoch, restarts: 0 }
     }
 
-    /// The same of a stream that has begun anew so often.
-    pub(crate) fn after(self, restarts: u32) -> Self {
+    /// The same watermark for a sender that has been restarted `restarts` times.
+    pub(crate) fn with_restarts(self, restarts: u32) -> Self {
         Self { restarts, ..self }
     }
 
-    /// Whether it says more than `other`, which the same sender has told before.
-    pub(crate) fn follows(&self, other: &Self) -> bool {
-        let rank = |bound: &Self| (bound.restarts, bound.epoch, bound.at);
-        match compare(self.trace, other.trace) {
+    /// Returns true if this watermark is newer than `other` from the same sender.
+    pub(crate) fn supersedes(&self, other: &Self) -> bool {
+        let rank = |mark: &Self| (mark.restarts, mark.epoch, mark.at);
+        match compare_generations(self.trace, other.trace) {
             Some(Ordering::Greater) => true,
             Some(Ordering::Less) => false,
             _ => rank(self) > rank(other),
         }
     }
 
-    /// Nothing earlier than this comes in the life that the packet with this header is of.
-    pub(crate) fn for_packet(&self, header: &Header) -> Timestamp {
-        // Behind an interrupt, streams may begin anew in time.
-        let is_obsolete = self.epoch != 0 && self.epoch < header.epoch;
-        match compare(self.trace, header.trace) {
+    /// Returns the watermark as it applies to the generation and epoch of a packet.
+    ///
+    /// A later generation implies that the packet's own generation is complete
+    /// (`i64::MAX`). An earlier generation or epoch implies nothing (`i64::MIN`): timestamps may go
+    /// back after an interrupt.
+    pub(crate) fn at_packet(&self, header: &Header) -> Timestamp {
+        let is_older_epoch = self.epoch != 0 && self.epoch < header.epoch;
+        match compare_generations(self.trace, header.trace) {
             Some(Ordering::Greater) => Timestamp(i64::MAX),
-            Some(Ordering::Less) => Self::NONE.at,
-            _ if is_obsolete => Self::NONE.at,
+            Some(Ordering::Less) => Self::MIN.at,
+            _ if is_older_epoch => Self::MIN.at,
             _ => self.at,
         }
     }
@@ -96,31 +102,33 @@ mod tests {
     }
 
     #[test]
-    fn lives_of_one_source_follow_each_other() {
-        let check = |one, other, expected| assert_eq!(compare(one, other), expected);
-        check(trace(3, 0, 7), trace(3, 0, 9), Some(Ordering::Equal));
-        check(trace(3, 1, 7), trace(3, 0, 9), Some(Ordering::Greater));
-        check(trace(3, 255, 0), trace(3, 256, 0), Some(Ordering::Less));
-        check(trace(3, 1, 0), trace(4, 0, 0), None);
+    fn generations_of_one_source_are_ordered() {
+        let check = |one, other, expected| assert_eq!(compare_generations(one, other), expected);
+        check(trace_id(3, 0, 7), trace_id(3, 0, 9), Some(Ordering::Equal));
+        check(trace_id(3, 1, 7), trace_id(3, 0, 9), Some(Ordering::Greater));
+        check(trace_id(3, 255, 0), trace_id(3, 256, 0), Some(Ordering::Less));
+        check(trace_id(3, 1, 0), trace_id(4, 0, 0), None);
         check(0, 0, None);
-        assert_eq!((source_of(trace(3, 300, u64::MAX)), source_of(0)), (Some(3), None));
+        assert_eq!((source_index(trace_id(3, 300, u64::MAX)), source_index(0)), (Some(3), None));
     }
 
     #[test]
-    fn a_bound_holds_in_its_own_life() {
-        let bound = Bound::behind(&header(trace(0, 1, 5), 20, 2)).after(1);
-        let check = |life, epoch, expected| {
-            let header = header(trace(0, life, 9), 0, epoch);
-            assert_eq!(bound.for_packet(&header), Timestamp(expected));
+    fn a_watermark_holds_in_its_generation() {
+        let mark = Watermark::after_packet(&header(trace_id(0, 1, 5), 20, 2)).with_restarts(1);
+        let check = |generation, epoch, expected| {
+            let header = header(trace_id(0, generation, 9), 0, epoch);
+            assert_eq!(mark.at_packet(&header), Timestamp(expected));
         };
         check(0, 2, i64::MAX);
         check(1, 2, 21);
         check(2, 2, i64::MIN);
         check(1, 3, i64::MIN);
-        let earlier = |life, epoch, restarts| {
-            Bound::behind(&header(trace(0, life, 5), 0, epoch)).after(restarts).follows(&bound)
+        let earlier = |generation, epoch, restarts| {
+            Watermark::after_packet(&header(trace_id(0, generation, 5), 0, epoch))
+                .with_restarts(restarts)
+                .supersedes(&mark)
         };
         assert!(earlier(2, 2, 1) && earlier(1, 3, 1) && earlier(1, 2, 2));
-        assert!(!earlier(1, 2, 1) && !earlier(0, 3, 2) && bound.follows(&Bound::NONE));
+        assert!(!earlier(1, 2, 1) && !earlier(0, 3, 2) && mark.supersedes(&Watermark::MIN));
     }
 }

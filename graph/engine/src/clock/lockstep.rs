@@ -1,4 +1,4 @@
-//! Virtual time: it moves only when every thread sleeps, so it never passes while work is left.
+//! Virtual time. It advances only when every thread sleeps, so none passes while work is left.
 
 use std::{
     sync::{Arc, PoisonError, atomic::Ordering},
@@ -15,30 +15,28 @@ use crate::{
     },
 };
 
-/// The threads of a run on the virtual clock, and the time that they agree on.
+/// Threads of a run on the virtual clock, and their common time.
 ///
-/// When all sleep and no alarm rings, the run cannot change by itself: its state is the same
-/// whatever order the threads ran in. Only then one thing happens: an interrupt takes effect, or
-/// else the node that holds the earliest packet back may take it, or else time jumps to the next
-/// source.
+/// When all threads sleep and no wake is pending, the state of the run is the same whatever order
+/// the threads ran in. Then one thing happens: an interrupt takes effect; or the node that holds
+/// back the earliest packet may take it; or time advances to the next source.
 pub(crate) struct Lockstep {
     now: AtomicI64,
-    /// Time goes no further.
+    /// Time does not advance past this.
     end: Option<Timestamp>,
     groups: Mutex<Vec<State>>,
     wakers: Vec<Arc<Waker>>,
     interrupt: InterruptHandle,
 }
 
-/// Why a thread sleeps.
+/// State of a sleeping thread.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Sleep {
-    /// When its next source is due.
+    /// Time at which its next source is due.
     pub(crate) due: Option<Timestamp>,
-    /// The earliest packet that waits for a companion: its time, the node's place in the order
-    /// of the graph.
+    /// Earliest packet that waits for a secondary input: its timestamp, and the index of the node.
     pub(crate) held: Option<(Timestamp, usize)>,
-    /// The same for one that waits for packets of later times.
+    /// Earliest packet that waits for packets of later timestamps.
     pub(crate) stuck: Option<(Timestamp, usize)>,
 }
 
@@ -65,7 +63,8 @@ impl Lockstep {
         Timestamp(self.now.load(Ordering::Acquire))
     }
 
-    /// Sleeps until there is something to do, no longer than `at_most`; names the node that may take what it holds back.
+    /// Sleeps until there is work, at most for `at_most`. Returns the node that may take the packet
+    /// it holds back.
     pub(crate) fn sleep(
         &self,
         group: usize,
@@ -74,7 +73,7 @@ impl Lockstep {
     ) -> Option<usize> {
         self.set(group, State::Sleeps(why));
         self.wakers[group].sleep(at_most);
-        // The alarm still rings here, so that no other thread takes this one for asleep.
+        // The wake is still pending here, so no other thread considers this one asleep.
         let mut groups = self.lock();
         let granted = match groups[group] {
             State::Granted(node) => Some(node),
@@ -97,7 +96,8 @@ impl Lockstep {
         let mut groups = self.lock();
         groups[group] = state;
         let busy = |state: &State| matches!(state, State::Runs | State::Granted(_));
-        // A thread rings before it falls asleep itself, so an alarm for anybody is seen here.
+        // A thread wakes others before it falls asleep itself, so every pending wake is visible
+        // here.
         if !groups.iter().any(busy) && !groups.iter().zip(&self.wakers).any(rings) {
             self.go_on(&mut groups);
         }
@@ -115,7 +115,7 @@ impl Lockstep {
         let held = asleep().filter_map(|(group, sleep)| Some((sleep.held?, group))).min();
         let due = asleep().filter_map(|(_, sleep)| sleep.due).min();
         let stuck = || asleep().filter_map(|(group, sleep)| Some((sleep.stuck?, group))).min();
-        // What waits for later times waits while there are any.
+        // A packet that needs later timestamps waits as long as time can advance.
         let grant = held.or_else(|| if due.is_none() { stuck() } else { None });
         if let Some(((_, node), group)) = grant {
             groups[group] = State::Granted(node);
@@ -126,7 +126,7 @@ impl Lockstep {
         let now = self.end.map_or(due, |end| due.min(end));
         self.now.store(now.0, Ordering::Release);
         for (group, sleep) in asleep() {
-            // At the end of time every source has to hear of it.
+            // At the end of time, every source is called once more.
             if sleep.due.is_some_and(|due| due <= now || self.end == Some(now)) {
                 self.wakers[group].ring();
             }
@@ -134,7 +134,7 @@ impl Lockstep {
     }
 }
 
-/// Whether a thread that has not left has something to do.
+/// True if a thread that has not left has work.
 fn rings((state, waker): (&State, &Arc<Waker>)) -> bool {
     !matches!(state, State::Left) && waker.rings()
 }
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_later_times_goes_on_when_there_are_none() {
+    fn a_wait_for_later_times_ends_when_there_are_none() {
         let (lockstep, wakers) = two();
         let waits = State::Sleeps(Sleep { stuck: Some((Timestamp(5), 7)), ..Sleep::default() });
         lockstep.set(0, waits);

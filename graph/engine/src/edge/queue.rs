@@ -1,58 +1,58 @@
-//! The packets that wait on one edge, and what happens when there are too many or they are too old.
+//! Queue of one edge, with its policy and counters.
 
 use std::{collections::VecDeque, mem, time::Duration};
 
 use afferent_graph::{Credit, CreditGuard, OnFull, Packet, Timestamp};
 
-use crate::{EdgeCounts, InterruptHandle, clock::generation::Bound};
+use crate::{EdgeCounts, InterruptHandle, clock::generation::Watermark};
 use afferent_spec::EdgePolicy;
 
-/// A bounded queue that does what its policy says, and counts it.
+/// Bounded queue with the policy of its edge.
 ///
-/// Every packet that is accepted is later delivered, dropped for one counted reason, or still
-/// there: `sent == delivered + dropped + depth`.
+/// Every accepted packet is delivered, dropped for one counted reason, or still queued: `sent ==
+/// delivered + dropped + depth`.
 ///
-/// What a packet needs that passes stands together.
+/// Fields that a passing packet needs come first.
 #[repr(C)]
 pub(crate) struct Queue {
     packets: VecDeque<Packet>,
-    /// The receiver takes no more.
+    /// The receiver takes no more packets.
     closed: bool,
-    /// Every packet may pass that finds nothing before it.
+    /// Any packet may pass if the queue is empty.
     is_plain: bool,
     on_full: OnFull,
-    /// The sender sends no more.
+    /// The sender has ended.
     ended: bool,
-    /// The sender was refused and wants to know when there is room.
+    /// The sender was refused and waits for space.
     sender_waits: bool,
     capacity: usize,
-    /// Packets that were sent and taken at once, which are not among `counts`.
+    /// Packets that were handed over without queueing; not part of `counts`.
     passed: u64,
     counts: EdgeCounts,
-    /// It leads back, and what waits here is not under way any more.
-    lands: bool,
-    /// Packets that may be under way behind the edge; any number when there are none.
+    /// A feedback edge whose queued packets give back their credit.
+    releases_credit: bool,
+    /// Credits for packets in flight downstream of the edge; empty without a limit.
     credits: Box<[Credit]>,
-    /// Present when the receiver can be interrupted.
+    /// Present if the receiver can be interrupted.
     interrupt: Option<InterruptHandle>,
     max_age: Option<Duration>,
-    /// What the sender has told of what comes.
-    bound: Bound,
+    /// Watermark of the sender.
+    bound: Watermark,
 }
 
-/// What a receiver finds.
+/// Result of looking for the next packet.
 #[derive(Debug)]
 pub(crate) enum Taken<T> {
-    /// The next packet, or something about it.
+    /// The next packet, or a property of it.
     Next(T),
-    /// Nothing yet.
+    /// No packet yet.
     Empty,
-    /// Nothing, ever again.
+    /// No packet will come any more.
     Over,
 }
 
 impl Queue {
-    /// An empty queue; `interrupt` is what cancels the work of the receiver.
+    /// Empty queue. `interrupt` cancels the work of the receiver.
     pub(crate) fn new(policy: EdgePolicy, interrupt: Option<InterruptHandle>) -> Self {
         let EdgePolicy { on_full, queue, max_age } = policy;
         let capacity = if on_full == OnFull::Latest { 1 } else { queue.max(1) };
@@ -64,8 +64,8 @@ impl Queue {
             is_plain: interrupt.is_none() && max_age.is_none(),
             interrupt,
             credits: Box::default(),
-            lands: false,
-            bound: Bound::NONE,
+            releases_credit: false,
+            bound: Watermark::MIN,
             ended: false,
             closed: false,
             sender_waits: false,
@@ -74,22 +74,22 @@ impl Queue {
         }
     }
 
-    /// The same with a limit of packets under way behind the edge.
+    /// Sets the credits of an edge with an in-flight limit.
     pub(crate) fn with_credits(self, credits: Box<[Credit]>) -> Self {
         Self { is_plain: self.is_plain && credits.is_empty(), credits, ..self }
     }
 
-    /// The same of a stream that may lead back. Behind it nobody is kept waiting for what waits here,
-    /// because the receiver may have to get rid of something first.
-    pub(crate) fn leading_back(self, lands: bool) -> Self {
-        Self { lands, ..self }
+    /// Sets whether this is a feedback edge. Packets that wait in one give back their credit,
+    /// because the receiver may have to send others first.
+    pub(crate) fn with_feedback(self, releases_credit: bool) -> Self {
+        Self { releases_credit, ..self }
     }
 
-    /// Takes a packet in, by the policy, and leaves an empty one, or the packet where it is dropped.
-    /// False when the sender has to wait.
+    /// Takes a packet in according to the policy and leaves an empty packet, or the packet that was
+    /// dropped. Returns false if the sender has to wait.
     ///
-    /// A packet goes from place to place, once in and once out, since copies on the way cost more
-    /// than everything else that is done with it here.
+    /// A packet moves once in and once out, since further copies would cost more than the rest of
+    /// this function.
     #[must_use]
     pub(crate) fn offer(&mut self, packet: &mut Packet) -> bool {
         let full = self.packets.len() >= self.capacity;
@@ -112,7 +112,7 @@ impl Queue {
         if let Some(interrupt) = self.interrupt.as_ref().filter(|_| packet.header.epoch == 0) {
             packet.header.epoch = interrupt.epoch();
         }
-        if self.lands {
+        if self.releases_credit {
             packet.credit = None;
         }
         self.packets.push_back(mem::take(packet));
@@ -120,7 +120,7 @@ impl Queue {
         true
     }
 
-    /// Counts a packet as sent and taken at once; false when it has to be offered as others are.
+    /// Counts a packet as sent and delivered; false if it has to be offered instead.
     #[inline]
     pub(crate) fn pass(&mut self) -> bool {
         let passes = self.is_plain && self.is_clear();
@@ -128,30 +128,30 @@ impl Queue {
         passes
     }
 
-    /// Counts a packet that was sent and taken at once.
+    /// Counts a packet that was handed over without queueing.
     #[inline]
     pub(crate) fn count_passed(&mut self) {
         self.passed += 1;
     }
 
-    /// Whether a packet may pass, no matter when and which, if it finds the queue clear.
+    /// True if any packet may pass whenever the queue is clear.
     pub(crate) fn is_plain(&self) -> bool {
         self.is_plain
     }
 
-    /// Whether nothing waits, and the receiver takes more.
+    /// True if the queue is empty and the receiver takes packets.
     #[inline]
     pub(crate) fn is_clear(&self) -> bool {
         self.packets.is_empty() && !self.closed
     }
 
-    /// Whether nothing waits and more may come.
+    /// True if the queue is empty and packets may still come.
     pub(crate) fn is_idle(&self) -> bool {
         self.packets.is_empty() && !self.ended
     }
 
-    /// Moves the next packet to `place`, past those that are too old or of an epoch before `epoch`,
-    /// which is the last that the receiver has heard of.
+    /// Moves the next packet to `slot` and drops those that are too old or of an epoch earlier than
+    /// `epoch`, the last one that the receiver has handled.
     pub(crate) fn take(
         &mut self,
         now: Timestamp,
@@ -169,7 +169,7 @@ impl Queue {
         *node_index = packet;
         self.counts.delivered += 1;
         if self.packets.is_empty() {
-            // The next one comes to the same place in memory, which is near.
+            // The next packet reuses the same memory, which is in the cache.
             self.packets.clear();
         }
         if let Some(credit) = self.take_credit() {
@@ -178,11 +178,11 @@ impl Queue {
         Taken::Next(())
     }
 
-    /// The time of the packet that [`Queue::take`] would give.
+    /// Timestamp of the packet that [`Queue::take`] would return.
     pub(crate) fn head(&mut self, now: Timestamp, epoch: u32) -> Taken<Timestamp> {
         self.drop_stale(now, epoch);
         match self.packets.front() {
-            // The receiver has to hear of the interrupt before it.
+            // The receiver has to handle the interrupt first.
             Some(packet) if self.interrupt.is_some() && packet.header.epoch > epoch => Taken::Empty,
             Some(_) if !self.credits.is_empty() && !self.credits.iter().any(Credit::is_free) => {
                 Taken::Empty
@@ -193,7 +193,7 @@ impl Queue {
         }
     }
 
-    /// Drops every packet of an epoch before `epoch`.
+    /// Drops every packet of an epoch earlier than `epoch`.
     pub(crate) fn purge(&mut self, epoch: u32) {
         let before = self.packets.len();
         self.packets.retain(|packet| packet.header.epoch >= epoch);
@@ -213,36 +213,36 @@ impl Queue {
         }
     }
 
-    /// The sender sends no more.
+    /// The sender has ended.
     pub(crate) fn end(&mut self) {
         self.ended = true;
     }
 
-    /// The sender sends nothing earlier than `bound` any more.
-    pub(crate) fn advance(&mut self, bound: Bound) {
+    /// Advances the watermark of the sender.
+    pub(crate) fn advance(&mut self, bound: Watermark) {
         self.bound = bound;
     }
 
-    /// What the sender has told of what comes, once nothing waits.
-    pub(crate) fn outlook(&self) -> Option<Bound> {
+    /// Watermark of the sender, if the queue is empty.
+    pub(crate) fn outlook(&self) -> Option<Watermark> {
         self.packets.is_empty().then_some(self.bound)
     }
 
-    /// The receiver takes no more: what waits and what still comes is dropped and counted.
+    /// The receiver takes no more packets: queued and later packets are dropped and counted.
     pub(crate) fn close(&mut self) {
         self.closed = true;
         self.counts.dropped_closed += self.packets.len() as u64;
         self.packets.clear();
     }
 
-    /// Counts a packet that its sender threw away at the end of the run.
+    /// Counts a packet that its sender discarded at the end of the run.
     pub(crate) fn count_unsent(&mut self) {
         self.counts.sent += 1;
         self.counts.dropped_closed += 1;
     }
 
-    /// Counts a packet that its sender threw away because of an interrupt.
-    pub(crate) fn count_cancelled(&mut self) {
+    /// Counts a packet that its sender discarded because of an interrupt.
+    pub(crate) fn count_canceled(&mut self) {
         self.counts.sent += 1;
         self.counts.dropped_epoch += 1;
     }
@@ -251,7 +251,7 @@ impl Queue {
         self.packets.is_empty()
     }
 
-    /// Whether the sender waits for the room that there is now; answers once.
+    /// True once if the sender waits and there is space now.
     pub(crate) fn frees_sender(&mut self) -> bool {
         let frees = self.sender_waits && (self.closed || self.packets.len() < self.capacity);
         self.sender_waits &= !frees;
@@ -281,7 +281,7 @@ mod tests {
         Packet::new(KeywordEvent::default(), header)
     }
 
-    /// The next packet.
+    /// Takes the next packet.
     fn next(queue: &mut Queue, now: i64, epoch: u32) -> Taken<Packet> {
         let mut node_index = Packet::default();
         match queue.take(Timestamp(now), epoch, &mut node_index) {
@@ -291,7 +291,7 @@ mod tests {
         }
     }
 
-    /// Offers packets at 0, 1, 2, …, 4; returns how many were refused, what is left, the drops.
+    /// Offers packets with timestamps 0 to 4; returns refusals, remaining timestamps and drops.
     fn check(on_full: OnFull, capacity: usize) -> (usize, Vec<i64>, u64) {
         let mut queue = Queue::new(EdgePolicy { on_full, queue: capacity, max_age: None }, None);
         let refused = (0..5).filter(|at| !queue.offer(&mut packet(*at, 0))).count();
@@ -348,19 +348,19 @@ mod tests {
 
     #[test]
     fn what_leads_back_keeps_no_seat() {
-        for lands in [false, true] {
+        for releases_credit in [false, true] {
             let policy = EdgePolicy { on_full: OnFull::DropOldest, queue: 8, max_age: None };
-            let mut queue = Queue::new(policy, None).leading_back(lands);
+            let mut queue = Queue::new(policy, None).with_feedback(releases_credit);
             let credit = Credit::new(|| ());
             let mut packet = packet(0, 0);
             packet.credit = credit.take();
             assert!(queue.offer(&mut packet));
-            assert_eq!(credit.is_free(), lands);
+            assert_eq!(credit.is_free(), releases_credit);
         }
     }
 
     #[test]
-    fn a_closed_queue_refuses_nobody_and_counts_everything() {
+    fn a_closed_queue_accepts_and_counts_everything() {
         let mut queue =
             Queue::new(EdgePolicy { on_full: OnFull::Block, queue: 1, max_age: None }, None);
         assert!(queue.offer(&mut packet(0, 0)));

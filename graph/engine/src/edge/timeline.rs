@@ -1,4 +1,4 @@
-//! Completes the headers of what nodes send, and finds packets whose times are wrong.
+//! Completes the headers of sent packets and validates their timestamps.
 
 use std::time::Duration;
 
@@ -7,40 +7,42 @@ use afferent_graph::{Outbox, Packet, Timestamp};
 use crate::metrics::NodeStats;
 use afferent_spec::OnTimeFault;
 
-/// How far a stream may jump ahead of the clock, and of what its packet is made of.
-const AHEAD: Duration = Duration::from_secs(10);
-const AHEAD_NS: u64 = AHEAD.as_nanos() as u64;
+/// Largest jump of a stream ahead of the clock and of the packet that it derives from.
+const MAX_JUMP_AHEAD: Duration = Duration::from_secs(10);
+const AHEAD_NS: u64 = MAX_JUMP_AHEAD.as_nanos() as u64;
 
-/// So many packets in a row that are too far ahead are believed: the clock of the sender was set.
-const BELIEVED: u32 = 4;
+/// After this many packets in a row that are too far ahead, the jump is accepted: the clock of the
+/// sender was set.
+const ACCEPTED_AFTER: u32 = 4;
 
-/// No time is ahead of this.
+/// Without a clock, no timestamp is too far ahead.
 const NO_CLOCK: Timestamp = Timestamp(i64::MAX);
 
-/// When and of what packets are made.
+/// Origin of the packets of a call.
 #[derive(Clone, Copy)]
 pub(crate) struct Made {
-    /// On the real clock; on the virtual one, times follow the packets.
+    /// Session time on the real clock; `None` on the virtual clock, where time follows the packets.
     pub(crate) now: Option<Timestamp>,
-    /// The time of what they are made of.
+    /// Timestamp of the packet that they derive from.
     pub(crate) of: Timestamp,
     pub(crate) by_source: bool,
 }
 
-/// What is looked at when a stream leaves its course: back in time, or too far ahead.
+/// State of the timestamp validation of a stream, needed only for timestamps that go back or jump
+/// ahead.
 #[derive(Debug, Default)]
-pub(crate) struct Course {
-    /// How far its clock is ahead of that of the session.
+pub(crate) struct TimestampMonitor {
+    /// Offset of the sender's clock ahead of the session clock.
     ahead: Duration,
-    /// The last packet that was too far ahead: its time, how many there were in a row, and the
-    /// place in the stream of the packet behind it.
+    /// Last packet that was too far ahead: its timestamp, the number of such packets in a row, and
+    /// the sequence number after it.
     doubted: Option<(Timestamp, u32, u64)>,
-    /// After an interrupt, the time from which it may go back once.
+    /// After an interrupt, the timestamp from which the stream may go back once.
     forgiven: Option<Timestamp>,
 }
 
-impl Course {
-    /// The stream, whose last packet was at `last_at`, may go back in time once.
+impl TimestampMonitor {
+    /// Allows the stream, whose last timestamp was `last_at`, to go back once.
     fn forgive(&mut self, last_at: Timestamp) {
         self.forgiven = Some(last_at);
     }
@@ -52,53 +54,53 @@ impl Course {
 
     fn is_ahead(&self, at: Timestamp, made: Made) -> bool {
         let clock = made.now.map_or(NO_CLOCK, |now| now + self.ahead);
-        at > clock.max(made.of) + AHEAD
+        at > clock.max(made.of) + MAX_JUMP_AHEAD
     }
 
-    /// Counts a packet that is too far ahead, the one at `place` of its stream, which it takes or
-    /// not if it is wrong; whether it is believed.
-    fn believes(&mut self, at: Timestamp, node_index: u64, takes_place: bool) -> bool {
+    /// Counts a packet that is too far ahead, with sequence number `sequence`. Returns true if the
+    /// jump is accepted. `keeps_sequence` says that a rejected packet is still sent.
+    fn accepts_jump(&mut self, at: Timestamp, node_index: u64, keeps_sequence: bool) -> bool {
         let doubts = match self.doubted {
             Some((before, doubts, next)) if next == node_index && at >= before => doubts + 1,
             _ => 1,
         };
-        let next = node_index + u64::from(takes_place);
+        let next = node_index + u64::from(keeps_sequence);
         self.doubted = Some((at, doubts, next));
-        doubts >= BELIEVED
+        doubts >= ACCEPTED_AFTER
     }
 }
 
-/// Where an output is in its stream. What every packet needs stands together.
+/// Position of an output in its stream. Fields that every packet needs come first.
 #[repr(C)]
 pub(crate) struct Timeline {
     /// Sequence number of the next packet.
     next: u64,
-    /// Time of the last packet. Nothing earlier may follow; several events may have one time.
+    /// Timestamp of the last packet. Later packets are not earlier; equal timestamps are allowed.
     last_at: Timestamp,
-    /// How often the streams of the node had begun anew with the last packet.
+    /// Number of restarts of time of the node at the last packet.
     rewinds: u32,
-    /// Behind a pointer, because it is seldom looked at.
-    course: Box<Course>,
+    /// Boxed, because it is rarely needed.
+    monitor: Box<TimestampMonitor>,
 }
 
 impl Timeline {
     pub(crate) fn new() -> Self {
-        Self { next: 0, last_at: Timestamp(i64::MIN), rewinds: 0, course: Box::default() }
+        Self { next: 0, last_at: Timestamp(i64::MIN), rewinds: 0, monitor: Box::default() }
     }
 
-    /// Any time may follow.
-    pub(crate) fn begin_anew(&mut self) {
+    /// Restarts the stream: any timestamp may follow.
+    pub(crate) fn restart_time(&mut self) {
         self.last_at = Timestamp(i64::MIN);
     }
 
-    /// The stream may go back in time once.
+    /// Allows the stream to go back in time once.
     pub(crate) fn forgive(&mut self) {
-        self.course.forgive(self.last_at);
+        self.monitor.forgive(self.last_at);
     }
 }
 
-/// Completes the headers of what is in the outbox, and drops what is older than its stream. What it
-/// was `made` of is asked for only where a stream leaves its course.
+/// Completes the headers of the packets in the outbox and drops those with wrong timestamps. `made`
+/// is evaluated only if a timestamp goes back or jumps ahead.
 #[inline(always)]
 pub(crate) fn stamp_all(
     outbox: &mut Outbox,
@@ -131,7 +133,7 @@ fn stamp_several(
     });
 }
 
-/// Completes the header of a packet that was sent by `output`; whether it can be sent.
+/// Completes the header of a packet of `output`; false if it must be dropped.
 #[inline(always)]
 fn stamp(
     output: &mut Timeline,
@@ -142,10 +144,10 @@ fn stamp(
     made: impl Fn() -> Made,
 ) -> bool {
     let header = &mut packet.header;
-    // One comparison for both: a time that goes back is far ahead as a number without sign.
+    // One comparison for both faults: a negative difference is large as an unsigned number.
     if header.at.0.wrapping_sub(output.last_at.0).cast_unsigned() > AHEAD_NS {
         let (at, faults) = (header.at, &mut stats.timestamp_faults);
-        match leave_course(output, at, faults, rewinds, *on_time_fault, made()) {
+        match correct(output, at, faults, rewinds, *on_time_fault, made()) {
             Some(at) => header.at = at,
             None => return false,
         }
@@ -159,10 +161,9 @@ fn stamp(
     true
 }
 
-/// The time that a packet gets that is earlier than the one before it or far behind it in time;
-/// `None` when it is dropped.
+/// Corrects a timestamp that goes back or jumps ahead; `None` if the packet is dropped.
 #[cold]
-fn leave_course(
+fn correct(
     output: &mut Timeline,
     at: Timestamp,
     faults: &mut u64,
@@ -170,40 +171,40 @@ fn leave_course(
     on_time_fault: OnTimeFault,
     made: Made,
 ) -> Option<Timestamp> {
-    let Timeline { course, last_at, next, rewinds: before, .. } = output;
+    let Timeline { monitor, last_at, next, rewinds: before, .. } = output;
     let (is_first, goes_back) = (last_at.0 == i64::MIN, at < *last_at);
-    let begins_anew = if goes_back {
-        let is_forgiven = course.forgiven.take() == Some(*last_at);
-        // Of two packets that contradict each other the first one is wrong, if it was ahead.
-        let contradicts = *next == 1 && last_at.since(at) > AHEAD;
+    let restarts_time = if goes_back {
+        let is_forgiven = monitor.forgiven.take() == Some(*last_at);
+        // If the first two packets of a source contradict each other, the one ahead is wrong.
+        let contradicts = *next == 1 && last_at.since(at) > MAX_JUMP_AHEAD;
         *faults += u64::from(!is_forgiven);
         is_forgiven || contradicts
     } else {
-        // The first packet of a source says what clock it has.
-        if is_first && made.by_source || !course.is_ahead(at, made) {
+        // The first packet of a source defines the offset of its clock.
+        if is_first && made.by_source || !monitor.is_ahead(at, made) {
             if is_first {
-                course.set(at, made);
+                monitor.set(at, made);
             }
             return Some(at);
         }
-        // One that is clamped takes its place.
-        let takes_place = on_time_fault == OnTimeFault::Clamp && !is_first;
-        if course.believes(at, *next, takes_place) {
-            course.set(at, made);
+        // A clamped packet keeps its sequence number.
+        let keeps_sequence = on_time_fault == OnTimeFault::Clamp && !is_first;
+        if monitor.accepts_jump(at, *next, keeps_sequence) {
+            monitor.set(at, made);
             return Some(at);
         }
         *faults += 1;
         false
     };
     match on_time_fault {
-        OnTimeFault::Drop if !begins_anew => None,
-        // Nothing was before it that it could be clamped to.
+        OnTimeFault::Drop if !restarts_time => None,
+        // There is no packet before it to clamp to.
         OnTimeFault::Clamp if is_first => None,
-        OnTimeFault::Clamp if !begins_anew => Some(*last_at),
+        OnTimeFault::Clamp if !restarts_time => Some(*last_at),
         _ => {
-            // Where another output of the call has begun anew, this one does with it.
+            // If another output of the call has restarted, this one restarts with it.
             *rewinds += u32::from(*before == *rewinds);
-            course.set(at, made);
+            monitor.set(at, made);
             Some(at)
         }
     }

@@ -1,4 +1,4 @@
-//! How long it takes from one port to another, measured by trace id.
+//! Latency budgets from port to port, measured by trace id.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -8,44 +8,43 @@ use std::{
 use crate::{BudgetReport, Spread, metrics::histogram::Times};
 use afferent_spec::{CheckedBudget, CheckedGraph, End};
 
-/// Traces that are known, on their way from the one port to the other or arrived; of more, the
-/// oldest is forgotten.
-const KNOWN: usize = 4096;
+/// Most traces that are tracked at a time; the oldest is forgotten.
+const MAX_TRACES: usize = 4096;
 
-/// Measures one budget: from the first packet of a trace at the one port to the first at the other.
+/// Meter of one budget, from the first packet of a trace at one port to the first at the other.
 pub(crate) struct Meter {
     pub(crate) budget: CheckedBudget,
     paths: Mutex<Paths>,
 }
 
 struct Paths {
-    /// When each known trace has started; `None` once it has arrived.
+    /// Start of each tracked trace; `None` after it has arrived.
     started: HashMap<u64, Option<u64>>,
-    /// The same traces, the oldest first.
+    /// Tracked traces, oldest first.
     order: VecDeque<u64>,
     times: Times,
 }
 
-/// Where a packet passes one end of a budget.
+/// An end of a budget that a packet passes.
 #[derive(Clone)]
 pub(crate) struct Mark {
     meter: Arc<Meter>,
     starts: bool,
 }
 
-/// A meter for each budget of `graph`.
+/// One meter for each budget of `graph`.
 pub(crate) fn meters(graph: &CheckedGraph) -> Vec<Arc<Meter>> {
     let paths = || Paths {
-        // What goes leaves its place unusable for a while.
-        started: HashMap::with_capacity(2 * KNOWN),
-        order: VecDeque::with_capacity(KNOWN),
+        // Removed entries leave tombstones.
+        started: HashMap::with_capacity(2 * MAX_TRACES),
+        order: VecDeque::with_capacity(MAX_TRACES),
         times: Times::new(),
     };
     let meter = |budget: &CheckedBudget| Meter { budget: *budget, paths: Mutex::new(paths()) };
     graph.budgets.iter().map(|budget| Arc::new(meter(budget))).collect()
 }
 
-/// What is measured at the port `end`.
+/// Budgets that are measured at the port `end`.
 pub(crate) fn marks(meters: &[Arc<Meter>], end: End) -> Vec<Mark> {
     let marks = meters.iter().flat_map(|meter| {
         let ends = [(meter.budget.to, false), (meter.budget.from, true)];
@@ -56,13 +55,13 @@ pub(crate) fn marks(meters: &[Arc<Meter>], end: End) -> Vec<Mark> {
 }
 
 impl Mark {
-    /// A packet of the trace `trace` is here at `real_ns` on the real clock.
+    /// Registers a packet of `trace` at real time `real_ns`.
     pub(crate) fn pass(&self, trace: u64, real_ns: u64) {
         let mut paths = self.meter.lock();
         let Paths { started, order, times } = &mut *paths;
         match started.get_mut(&trace) {
             None if self.starts => {
-                if order.len() == KNOWN
+                if order.len() == MAX_TRACES
                     && let Some(oldest) = order.pop_front()
                 {
                     started.remove(&oldest);
@@ -85,7 +84,7 @@ impl Meter {
         self.paths.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What was measured, and whether it is within the limits.
+    /// Measured latency, compared with the limits.
     pub(crate) fn report(&self, graph: &CheckedGraph) -> BudgetReport {
         let paths = self.lock();
         let Spread { p50_ns, p95_ns, p99_ns, max_ns } = paths.times.spread();

@@ -1,54 +1,51 @@
-//! How times are distributed, recorded with a shift and an increment.
+//! Histogram of durations: recording costs a shift and an increment.
 
-use crate::{Spread, clock::generation::number_of};
+use crate::{Spread, clock::generation::packet_number};
 
-/// Binary digits of a time that are kept.
-const DIGITS: u32 = 6;
-/// A time and this much are looked at together, so that small times have buckets of their own.
-const OFFSET: u64 = 1 << DIGITS;
-/// What is longer is in the last bucket too: 18 minutes.
+/// Bits of precision of a duration.
+const MANTISSA_BITS: u32 = 6;
+/// Added to each duration, so that small ones have buckets of their own.
+const OFFSET: u64 = 1 << MANTISSA_BITS;
+/// Longer durations fall into the last bucket: 18 minutes.
 const LARGEST: u64 = (1 << 40) - OFFSET - 1;
 
-/// Whether packets with this trace are looked at: the first thousand of each source, and of those
-/// that follow one of eight.
+/// True if packets of this trace are sampled: the first thousand of each source, then one of eight.
 #[inline]
 pub(crate) fn is_sampled(trace: u64) -> bool {
     is_one_of(8, trace)
 }
 
-/// The same, but of those that follow one of `each`. It is picked by a hash, so that a node that
-/// treats every eighth packet differently does not matter.
+/// As [`is_sampled`], with one of `each` after the first thousand. The packets are selected by a
+/// hash, so that a node with a period of eight packets is sampled fairly.
 #[inline]
 pub(crate) fn is_one_of(each: u64, trace: u64) -> bool {
-    number_of(trace) < ALL || trace.wrapping_mul(HASH) < u64::MAX / each
+    packet_number(trace) < FULLY_SAMPLED || trace.wrapping_mul(HASH_MULTIPLIER) < u64::MAX / each
 }
 
-/// So many packets of a source are all looked at.
-const ALL: u64 = 1000;
-/// The golden ratio, which spreads numbers that follow each other.
-const HASH: u64 = 0x9E37_79B9_7F4A_7C15;
+/// Packets of a source that are all sampled.
+const FULLY_SAMPLED: u64 = 1000;
+/// Multiplier of Fibonacci hashing (golden ratio).
+const HASH_MULTIPLIER: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// From a nanosecond to 18 minutes.
-const BUCKETS: usize = (40 - DIGITS as usize) << DIGITS;
+/// Buckets from 1 ns to 18 minutes.
+const BUCKETS: usize = (40 - MANTISSA_BITS as usize) << MANTISSA_BITS;
 
-/// How times are distributed: from a nanosecond to 18 minutes, each to one of 64.
+/// Histogram of durations from 1 ns to 18 minutes, to 1/64.
 pub(crate) struct Times {
-    /// Buckets for each power of two; they are small, because those of neighbouring times should
-    /// share lines of the cache.
+    /// Counts of each bucket; 32 bits, so that neighboring buckets share cache lines.
     counts: Box<[u32; BUCKETS]>,
-    /// How often each of them began anew.
+    /// Overflows of each count.
     carries: Box<[u32; BUCKETS]>,
     max_ns: u64,
 }
 
 impl Times {
-    /// 18 KiB, all of it allocated here.
+    /// Allocates all of its 18 KiB.
     pub(crate) fn new() -> Self {
         Self { counts: Box::new([0; BUCKETS]), carries: Box::new([0; BUCKETS]), max_ns: 0 }
     }
 
-    /// Records the time of a packet, or where it is not to be looked at, only whether it is the
-    /// largest.
+    /// Records the duration of a packet; of one that is not sampled, only the maximum.
     #[inline]
     pub(crate) fn sample(&mut self, is_sampled: bool, ns: u64) {
         if is_sampled {
@@ -79,7 +76,7 @@ impl Times {
         self.carries[bucket] += 1;
     }
 
-    /// How many times were recorded.
+    /// Number of recorded durations.
     pub(crate) fn count(&self) -> u64 {
         self.buckets().sum()
     }
@@ -92,7 +89,7 @@ impl Times {
     pub(crate) fn spread(&self) -> Spread {
         let count = self.count();
         let quantile = |share: f64| {
-            // The smallest bucket that this share of the times does not exceed.
+            // Smallest bucket that holds this share of the durations.
             let wanted = ((count as f64 * share).ceil() as u64).max(1);
             let mut seen = 0;
             let node_index = self.buckets().position(|count| {
@@ -110,25 +107,24 @@ impl Times {
     }
 }
 
-/// The bucket of `ns`: the exponent of a floating-point number and its first digits tell the power
-/// of two and the place in it.
+/// Bucket of `ns`, from exponent and leading mantissa bits of a floating-point number.
 #[inline]
 fn bucket(ns: u64) -> usize {
-    // Signed numbers are converted faster, and what does not fit is beyond the last bucket.
+    // Signed integers convert faster, and larger values are past the last bucket.
     let number = (ns as i64).wrapping_add(OFFSET as i64) as f64;
-    ((number.to_bits() >> (f64::MANTISSA_DIGITS - 1 - DIGITS)) as usize).wrapping_sub(FIRST)
+    ((number.to_bits() >> (f64::MANTISSA_DIGITS - 1 - MANTISSA_BITS)) as usize).wrapping_sub(FIRST)
 }
 
-/// What the smallest bucket would be, were it not counted from.
-const FIRST: usize = ((f64::MAX_EXP - 1 + DIGITS as i32) as usize) << DIGITS;
+/// Value that the smallest bucket is counted from.
+const FIRST: usize = ((f64::MAX_EXP - 1 + MANTISSA_BITS as i32) as usize) << MANTISSA_BITS;
 
-/// The largest time in a bucket.
+/// Largest duration in a bucket.
 fn last_of(bucket: usize) -> u64 {
-    let (power, node_index) = (bucket >> DIGITS, bucket as u64 % OFFSET);
+    let (power, node_index) = (bucket >> MANTISSA_BITS, bucket as u64 % OFFSET);
     ((OFFSET + node_index + 1) << power) - 1 - OFFSET
 }
 
-/// The time in the middle of a bucket, which is never above the largest.
+/// Middle of a bucket, limited to the maximum.
 fn middle_of(bucket: usize) -> u64 {
     match bucket.checked_sub(1) {
         Some(before) => (last_of(before) + 1).midpoint(last_of(bucket)),
@@ -139,13 +135,15 @@ fn middle_of(bucket: usize) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock::generation::trace;
+    use crate::clock::generation::trace_id;
 
     #[test]
-    fn the_first_packets_of_a_source_are_all_looked_at() {
+    fn the_first_packets_of_a_source_are_all_sampled() {
         for life in [0, 1, 200] {
-            assert!((0..ALL).all(|number| is_sampled(trace(3, life, number))));
-            let later = (ALL..2 * ALL).filter(|number| is_sampled(trace(3, life, *number))).count();
+            assert!((0..FULLY_SAMPLED).all(|number| is_sampled(trace_id(3, life, number))));
+            let later = (FULLY_SAMPLED..2 * FULLY_SAMPLED)
+                .filter(|number| is_sampled(trace_id(3, life, *number)))
+                .count();
             assert!((50..250).contains(&later), "{later}");
         }
     }
@@ -189,13 +187,13 @@ mod tests {
     }
 
     #[test]
-    fn of_many_packets_one_of_eight_is_looked_at() {
-        let trace = |number: u64| 5 << 48 | number;
-        assert!((0..ALL).all(|number| is_sampled(trace(number))) && is_sampled(0));
+    fn one_of_eight_packets_is_sampled() {
+        let trace_id = |number: u64| 5 << 48 | number;
+        assert!((0..FULLY_SAMPLED).all(|number| is_sampled(trace_id(number))) && is_sampled(0));
         for part in 0..8 {
-            let of_part = (ALL..9 * ALL).filter(|number| number % 8 == part);
-            let looked_at = of_part.filter(|number| is_sampled(trace(*number))).count();
-            assert!((80..170).contains(&looked_at), "{looked_at} of each {part} of eight");
+            let of_part = (FULLY_SAMPLED..9 * FULLY_SAMPLED).filter(|number| number % 8 == part);
+            let sampled = of_part.filter(|number| is_sampled(trace_id(*number))).count();
+            assert!((80..170).contains(&sampled), "{sampled} of each {part} of eight");
         }
         let mut times = Times::new();
         times.sample(true, 5);

@@ -1,14 +1,14 @@
-//! A report in the text form of Prometheus.
+//! Report in the text format of Prometheus.
 
 use std::fmt::{self, Write};
 
 use crate::{BudgetReport, JoinCounts, NodeReport, Report, Spread};
 
-/// A family of samples, one for each node or budget: name, help, and what it is of one.
+/// Family of samples, one for each node or budget: name, help, value.
 type Family<R, T> = (&'static str, &'static str, fn(&R) -> T);
 
 impl Report {
-    /// Writes the figures as Prometheus reads them, each family with its help and type.
+    /// Writes the figures in the text format of Prometheus, each family with help and type.
     ///
     /// # Errors
     /// Those of `out`.
@@ -28,7 +28,7 @@ impl Report {
             ("errors", "Calls that failed.", |node| node.errors),
             ("restarts", "How often a node was opened again.", |node| node.restarts),
             ("overruns", "Calls that exceeded the deadline.", |node| node.overruns),
-            ("interrupts", "Interrupts that cancelled a node's work.", |node| node.interrupts),
+            ("interrupts", "Interrupts that canceled a node's work.", |node| node.interrupts),
             ("undeclared", "Packets sent by outputs that the node does not have.", |node| {
                 node.undeclared
             }),
@@ -176,7 +176,7 @@ fn quantiles(out: &mut impl Write, name: &str, labels: &str, spread: Spread) -> 
     Ok(())
 }
 
-/// A value of a label, in quotes.
+/// Value of a label, in quotes.
 struct Label<'l>(&'l str);
 
 impl fmt::Display for Label<'_> {

@@ -1,22 +1,21 @@
-//! What a run was like: plain figures, for files and for [`Report::write_summary`].
+//! Figures of a run, for files and for [`Report::write_summary`].
 
 use serde::{Deserialize, Serialize};
 
-/// What a run was like.
+/// Figures of a run.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Report {
     /// Name of the graph.
     pub graph: String,
-    /// How the run ended.
+    /// End of the run.
     pub end: RunEnd,
-    /// How long it took on the real clock, in nanoseconds.
+    /// Duration on the real clock, in nanoseconds.
     pub wall_ns: u64,
-    /// Time between the first and the last packet that a source sent, by their time stamps, in
-    /// nanoseconds.
+    /// Time from the first to the last packet of the sources, by their timestamps, in nanoseconds.
     pub media_ns: u64,
-    /// How long nodes computed, in nanoseconds, all threads together.
+    /// Busy time of all nodes on all threads, in nanoseconds.
     pub busy_ns: u64,
-    /// `busy_ns / media_ns`: the share of one processor that the graph needs to keep up.
+    /// `busy_ns / media_ns`: share of one processor that the graph needs to keep up.
     pub real_time_factor: Option<f64>,
     /// `wall_ns / media_ns`.
     pub wall_per_media: Option<f64>,
@@ -24,198 +23,196 @@ pub struct Report {
     pub nodes: Vec<NodeReport>,
     /// In the order of the graph.
     pub edges: Vec<EdgeReport>,
-    /// From every source to every node that sends to nobody, where packets came through.
+    /// Latency from every source to every sink that received its packets.
     pub paths: Vec<PathReport>,
-    /// The memory of every output.
+    /// Pools of every output.
     pub pools: Vec<PoolReport>,
     /// In the order of the graph.
     pub budgets: Vec<BudgetReport>,
-    /// Nodes that did not end well.
+    /// Failures of nodes.
     pub failures: Vec<Failure>,
 }
 
 impl Report {
-    /// What the node `name` did.
+    /// Report of the node `name`.
     pub fn node(&self, name: &str) -> Option<&NodeReport> {
         self.nodes.iter().find(|node| node.name == name)
     }
 
-    /// What the edge from `node.output` to `node.input` did.
+    /// Report of the edge from `node.output` to `node.input`.
     pub fn edge(&self, from: &str, to: &str) -> Option<&EdgeReport> {
         self.edges.iter().find(|edge| edge.from == from && edge.to == to)
     }
 }
 
-/// How a run ended.
+/// End of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunEnd {
-    /// It has not ended.
+    /// The run has not ended.
     #[default]
     Running,
-    /// Every node that sends to nobody ended by itself, and then what was left.
+    /// Every sink has ended by itself, and then the rest.
     Complete,
-    /// It was stopped, and what was under way was finished.
+    /// The run was stopped and has drained.
     Stopped,
-    /// It was stopped, and what was under way took longer than the limit and was dropped.
+    /// The run was stopped, and draining exceeded its limit: the packets in flight were dropped.
     Cut,
 }
 
-/// What one node did.
+/// Figures of one node.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct NodeReport {
-    /// Its name.
+    /// Name of the node.
     pub name: String,
-    /// The thread that it ran on, from zero.
+    /// Index of its thread.
     pub thread: usize,
-    /// Calls.
+    /// Number of calls.
     pub calls: u64,
     /// Packets that it was called with.
     pub packets_in: u64,
     /// Packets that it sent.
     pub packets_out: u64,
-    /// Packets that were dropped because they were older than the one before them.
+    /// Packets that were dropped or corrected because of their timestamps.
     pub timestamp_faults: u64,
     /// Packets that were dropped because the node has no output of that index.
     #[serde(default)]
     pub undeclared: u64,
-    /// Calls that ended in an error or a panic.
+    /// Calls that returned an error or panicked.
     pub errors: u64,
-    /// Calls that exceeded the deadline; they count as errors too.
+    /// Calls that exceeded the deadline; counted as errors, too.
     pub overruns: u64,
-    /// How often it was opened again.
+    /// Number of restarts.
     pub restarts: u64,
-    /// Calls whose results were dropped or replaced, because they failed.
+    /// Failed calls whose results were dropped or replaced.
     pub degraded: u64,
-    /// What the last call that failed said.
+    /// Message of the last failed call.
     pub last_error: Option<String>,
-    /// How often an interrupt cancelled its work; several at once count as one.
+    /// Interrupts that canceled its work; several at once count as one.
     pub interrupts: u64,
-    /// Packets that calls made which were obsolete by then.
-    pub cancelled: u64,
+    /// Packets of calls that were obsolete by the end of the call.
+    pub canceled: u64,
     /// Time in calls, in nanoseconds.
     pub busy_ns: u64,
-    /// Of which models ran, in nanoseconds.
+    /// Part of `busy_ns` in models, in nanoseconds.
     pub model_ns: u64,
-    /// Time of one call.
+    /// Duration of a call.
     pub call: Spread,
-    /// Time from when a packet left its source to the end of the call with what came of it; of the
-    /// first thousand packets of each source and one of eight after them, the largest of all.
+    /// Time from the source of a packet to the end of the call. Sampled from the first thousand
+    /// packets of each source and one of eight after them; the maximum covers all.
     pub latency: Spread,
 }
 
-/// How a time was distributed, in nanoseconds, to about 1 %. All zero when nothing was measured.
+/// Distribution of a duration in nanoseconds, to about 1 %. All zero if nothing was measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Spread {
-    /// Half of the values are not above this.
+    /// Median.
     pub p50_ns: u64,
-    /// 95 % of the values are not above this.
+    /// 95th percentile.
     pub p95_ns: u64,
-    /// 99 % of the values are not above this.
+    /// 99th percentile.
     pub p99_ns: u64,
-    /// The largest.
+    /// Maximum.
     pub max_ns: u64,
 }
 
-/// How long packets took from a source to the end of their way.
+/// Latency from a source to a sink.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PathReport {
-    /// The source.
+    /// Name of the source.
     pub from: String,
-    /// The node that sends to nobody.
+    /// Name of the sink.
     pub to: String,
-    /// How many packets that descend from the source came there.
+    /// Packets of the source that reached the sink.
     pub measured: u64,
-    /// Time from when the source sent to the end of the call with what came of it.
+    /// Time from the source to the end of the call of the sink.
     pub latency: Spread,
 }
 
-/// The memory of the values of one output.
+/// Pool of one output.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PoolReport {
     /// As `node.output`.
     pub output: String,
-    /// How many values can be under way, by the queues and nodes of the graph.
+    /// Values that can be in flight, by the queues and nodes of the graph.
     pub values: usize,
-    /// How many were made. More than `values` means that a node keeps packets.
+    /// Values that were allocated. More than `values` means that a node keeps packets.
     pub made: usize,
-    /// How many wait to be filled again.
+    /// Unused values.
     pub free: usize,
 }
 
-/// How long it took from one port to another.
+/// Latency from one port to another, and its limits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BudgetReport {
-    /// Where the time starts, as `node.port`.
+    /// Start of the measurement, as `node.port`.
     pub from: String,
-    /// Where it ends, as `node.port`.
+    /// End of the measurement, as `node.port`.
     pub to: String,
-    /// How often it was measured: once for each trace that passed both.
+    /// Traces that passed both ports.
     pub measured: u64,
-    /// The median, what 95 % and 99 % keep, and the largest, in nanoseconds.
+    /// Median, 95th percentile, 99th percentile and maximum, in nanoseconds.
     pub found_ns: [u64; 4],
-    /// The limits of these, where there are any.
+    /// Limits of these, where given.
     pub limits_ns: [Option<u64>; 4],
-    /// Whether something was measured and all limits were kept.
+    /// True if something was measured and all limits were kept.
     pub kept: bool,
 }
 
-/// What one edge did.
+/// Figures of one edge.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct EdgeReport {
     /// Sender, as `node.output`.
     pub from: String,
     /// Receiver, as `node.input`.
     pub to: String,
-    /// Whether it led from one thread to another.
+    /// True if it connects two threads.
     pub crosses: bool,
-    /// How many of its packets may be under way behind it, where that is limited.
+    /// In-flight limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_flight: Option<usize>,
-    /// Its packets.
+    /// Counters of its packets.
     #[serde(flatten)]
     pub counts: EdgeCounts,
-    /// Packets that were delivered in a second on the clock of the session.
+    /// Delivered packets per second of session time.
     pub rate_hz: f64,
-    /// How old packets were by their time stamps when they were delivered; of as many as
-    /// [`NodeReport::latency`].
+    /// Age of packets at delivery, by their timestamps; sampled as [`NodeReport::latency`].
     pub age: Spread,
-    /// What became of those that were delivered, where the receiver joins streams.
+    /// Results of the synchronizer, if the receiver joins streams.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub join: Option<JoinCounts>,
 }
 
-/// What became of the packets of a stream that is joined with others.
+/// Packets of a synchronized input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct JoinCounts {
     /// The node was called with them.
     pub matched: u64,
-    /// Of the leading stream: went on before it was sure what belongs to them. Of another: came
-    /// when the packet that they belong to was gone.
+    /// Primary input: went on before the match was certain. Secondary input: arrived after their
+    /// match had gone on.
     pub late: u64,
-    /// Of the leading stream: had no companion. Of another: belonged to nothing, or there were too
-    /// many.
+    /// Primary input: had no match. Secondary input: matched nothing, or exceeded the buffer.
     pub dropped: u64,
 }
 
-/// The packets of an edge: `sent == delivered + dropped() + depth`.
+/// Packets of an edge: `sent == delivered + dropped() + depth`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct EdgeCounts {
-    /// Sent into it.
+    /// Sent into the edge.
     pub sent: u64,
-    /// Handed to the receiver.
+    /// Delivered to the receiver.
     pub delivered: u64,
     /// Dropped because the queue was full.
     pub dropped_full: u64,
-    /// Dropped because they had grown older than `max_age`.
+    /// Dropped because they exceeded `max_age`.
     pub dropped_age: u64,
     /// Dropped because an interrupt made them obsolete.
     pub dropped_epoch: u64,
-    /// Dropped because the receiver had stopped, or draining was cut short.
+    /// Dropped because the receiver had stopped or draining was cut short.
     pub dropped_closed: u64,
-    /// Waiting now.
+    /// Queued now.
     pub depth: usize,
-    /// Most that ever waited.
+    /// Largest depth.
     pub peak: usize,
 }
 
@@ -225,7 +222,7 @@ impl EdgeCounts {
         self.dropped_full + self.dropped_age + self.dropped_epoch + self.dropped_closed
     }
 
-    /// Counts packets that were handed to the receiver as soon as they were sent.
+    /// Adds packets that were handed over without queueing.
     pub(crate) fn add_passed(&mut self, packets: u64) {
         self.sent += packets;
         self.delivered += packets;
@@ -233,43 +230,43 @@ impl EdgeCounts {
     }
 }
 
-/// A call, or a node, that failed.
+/// Failure of a call or of a node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
-    /// Its name.
+    /// Name of the node.
     pub node: String,
-    /// What happened.
+    /// Kind of failure.
     pub kind: FailureKind,
-    /// The error, or the text of the panic.
+    /// Error, or message of the panic.
     pub message: String,
-    /// What is done about it.
+    /// Reaction to the failure.
     pub handled: Handled,
 }
 
-/// What is done about a failure.
+/// Reaction to a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Handled {
     /// The node is not called again.
     #[default]
     Stopped,
-    /// The node is opened again.
+    /// The node is restarted.
     Restarted,
-    /// The node goes on with the next packet.
+    /// The node continues with the next packet.
     Degraded,
 }
 
-/// What happened to a node.
+/// Kind of failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureKind {
-    /// It returned an error.
+    /// The node returned an error.
     Error,
-    /// It panicked.
+    /// The node panicked.
     Panic,
     /// A call exceeded the deadline of the node.
     Late,
-    /// It did not return from a call, and its thread was left behind.
+    /// The node did not return from a call, and its thread was abandoned.
     Stuck,
 }
 

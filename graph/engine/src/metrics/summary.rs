@@ -1,12 +1,11 @@
-//! A report as a text for people.
+//! Report as text.
 
 use std::fmt;
 
 use crate::{EdgeReport, Report, RunEnd, Spread};
 
 impl Report {
-    /// Writes the report as aligned tables: nodes, edges that lost or hold back packets, totals,
-    /// failures.
+    /// Writes the report as aligned tables: nodes, edges with drops or limits, totals, failures.
     ///
     /// # Errors
     /// Those of `out`.
@@ -61,7 +60,7 @@ impl Report {
         rows
     }
 
-    /// How long the graph takes from end to end.
+    /// Latency of the graph from end to end.
     fn path_rows(&self) -> Vec<Vec<String>> {
         let head = ["path", "packets", "p50", "p99", "max"];
         let mut rows = vec![head.map(str::to_owned).to_vec()];
@@ -74,7 +73,7 @@ impl Report {
         rows
     }
 
-    /// Outputs of which more values were made than can be under way.
+    /// Outputs that allocated more values than can be in flight.
     fn pool_rows(&self) -> Vec<Vec<String>> {
         let head = ["output whose values are kept", "made", "planned"];
         let mut rows = vec![head.map(str::to_owned).to_vec()];
@@ -84,7 +83,7 @@ impl Report {
         rows
     }
 
-    /// Streams that are joined with others.
+    /// Synchronized streams.
     fn join_rows(&self) -> Vec<Vec<String>> {
         let head = ["joined stream", "matched", "late", "dropped"];
         let mut rows = vec![head.map(str::to_owned).to_vec()];
@@ -97,7 +96,7 @@ impl Report {
         rows
     }
 
-    /// Nodes of which something went wrong, or was cut short.
+    /// Nodes with failures or interrupted work.
     fn fault_rows(&self) -> Vec<Vec<String>> {
         let head = [
             "node with faults",
@@ -106,13 +105,13 @@ impl Report {
             "restarts",
             "degraded",
             "interrupts",
-            "cancelled",
+            "canceled",
         ];
         let mut rows = vec![head.map(str::to_owned).to_vec()];
         for node in &self.nodes {
             let counts = [node.errors, node.overruns, node.restarts, node.degraded];
             let counts: Vec<_> =
-                counts.into_iter().chain([node.interrupts, node.cancelled]).collect();
+                counts.into_iter().chain([node.interrupts, node.canceled]).collect();
             if counts.iter().any(|count| *count > 0) {
                 let mut row = vec![node.name.clone()];
                 row.extend(counts.iter().map(u64::to_string));
@@ -122,7 +121,7 @@ impl Report {
         rows
     }
 
-    /// Budgets: what was found, and its limit.
+    /// Budgets: measured value and limit.
     fn budget_rows(&self) -> Vec<Vec<String>> {
         let head = ["budget", "measured", "p50", "p95", "p99", "max", "kept"];
         let mut rows = vec![head.map(str::to_owned).to_vec()];
@@ -145,8 +144,7 @@ impl Report {
         rows
     }
 
-    /// Edges that lost packets, or let in no more than can be worked on: the rate is what came
-    /// through.
+    /// Edges that dropped packets or have an in-flight limit.
     fn edge_rows(&self) -> Vec<Vec<String>> {
         let head = [
             "edge with drops or a limit",
@@ -177,7 +175,7 @@ impl Report {
     }
 }
 
-/// An empty line, then `rows`: the first column to the left, the others to the right.
+/// An empty line, then `rows`: the first column left-aligned, the others right-aligned.
 fn table(out: &mut impl fmt::Write, rows: &[Vec<String>]) -> fmt::Result {
     writeln!(out)?;
     let width = |column: usize| {
@@ -195,7 +193,7 @@ fn table(out: &mut impl fmt::Write, rows: &[Vec<String>]) -> fmt::Result {
     Ok(())
 }
 
-/// Three digits and a unit; a dash for nothing.
+/// Three digits and a unit; a dash for zero.
 pub(crate) fn time(ns: u64) -> String {
     let value = ns as f64;
     match ns {

@@ -1,30 +1,30 @@
-//! Corrects by measurement which nodes get a thread of their own.
+//! Corrects the weights of nodes by measurement.
 
 use afferent_graph::Weight;
 
 use crate::Report;
 use afferent_spec::CheckedGraph;
 
-/// From this median time of a call on, a node is worth a thread: waking one costs a quarter of it.
+/// Median call duration from which a node gets a thread of its own: waking costs a quarter of it.
 const HEAVY_NS: u64 = 200_000;
-/// Up to this median time of a call, a thread of its own costs more than it brings.
+/// Median call duration up to which a thread of its own costs more than it brings.
 const LIGHT_NS: u64 = 20_000;
-/// Fewer calls say nothing.
+/// Fewest calls that are significant.
 const MIN_CALLS: u64 = 20;
 
-/// A node that was found to cost something else than it declares.
+/// Node whose measured weight differs from its declared one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reweighed {
-    /// Its name.
+    /// Name of the node.
     pub node: String,
-    /// What it counts as from now on.
+    /// New weight.
     pub weight: Weight,
-    /// The median time of its calls, in nanoseconds.
+    /// Median duration of its calls, in nanoseconds.
     pub call_ns: u64,
 }
 
-/// Lets the nodes of `graph` count as light or heavy by what a run of it measured, whatever they
-/// declare. Sources stay as they are, because they wait.
+/// Sets the weights of the nodes of `graph` by the figures of a run. Sources keep theirs, because
+/// they wait.
 pub fn weigh(graph: &mut CheckedGraph, measured: &Report) -> Vec<Reweighed> {
     let mut changed = Vec::new();
     for node in graph.nodes.iter_mut().filter(|node| !node.def.is_source()) {

@@ -1,4 +1,4 @@
-//! Reading the figures of a run while it goes on.
+//! Reading the figures of a run in progress.
 
 use std::{
     sync::{Arc, PoisonError},
@@ -18,20 +18,20 @@ use crate::{
 };
 use afferent_spec::CheckedGraph;
 
-/// Reads the figures of a running graph from elsewhere, as often as one likes.
+/// Reads the figures of a running graph from another thread.
 ///
 /// Figures belong to the threads that count them. A reader asks, and each thread answers between
-/// two calls of its nodes, so that nothing is shared or locked while nobody looks.
+/// two calls, so nothing is shared or locked without a reader.
 #[derive(Clone)]
 pub struct WatchHandle {
     shared: Arc<Shared>,
     board: Arc<Board>,
 }
 
-/// Where threads put their figures when somebody asks.
+/// Figures that the threads publish on request.
 pub(crate) struct Board {
     wakers: Vec<Arc<Waker>>,
-    /// Of each thread, what it told last.
+    /// Last answer of each thread.
     told: Mutex<Vec<Option<Figures>>>,
     changed: Condvar,
 }
@@ -46,7 +46,7 @@ impl Board {
         self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts up the figures of thread `group`.
+    /// Publishes the figures of thread `group`.
     pub(crate) fn tell(&self, group: usize, figures: Figures) {
         let mut told = self.lock();
         told[group] = Some(figures);
@@ -55,8 +55,7 @@ impl Board {
         self.changed.notify_all();
     }
 
-    /// Asks every thread that is not at its end, and waits for all answers, no longer than
-    /// `patience`.
+    /// Asks every thread that has not ended, and waits for all answers, at most for `patience`.
     pub(crate) fn ask(&self, patience: Duration) -> MutexGuard<'_, Vec<Option<Figures>>> {
         let until = Instant::now() + patience;
         let mut told = self.lock();
@@ -82,15 +81,15 @@ impl WatchHandle {
         Self { shared, board }
     }
 
-    /// The graph that runs.
+    /// The running graph.
     pub fn graph(&self) -> &CheckedGraph {
         &self.shared.graph
     }
 
-    /// The figures up to now; [`Report::end`] is [`RunEnd::Running`].
+    /// Current figures; [`Report::end`] is [`RunEnd::Running`].
     ///
-    /// A thread answers between two calls. One that is in a call for longer than `patience` is
-    /// shown as it was when it last answered.
+    /// A thread answers between two calls. If a call lasts longer than `patience`, the report shows
+    /// the last answer of that thread.
     pub fn read(&self, patience: Duration) -> Report {
         let told = self.board.ask(patience);
         snapshot::report(&self.shared, &told, RunEnd::Running)

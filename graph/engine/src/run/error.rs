@@ -6,47 +6,47 @@ use afferent_graph::NodeError;
 
 use crate::{Failure, Report};
 
-/// Why a graph did not start, or did not end well.
+/// A graph could not start, or failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
-    /// An edge leads from or to a port that does not exist.
+    /// An edge names a port that does not exist.
     #[error("edge {edge}: there is no such port")]
     Edge {
         /// Sender and receiver.
         edge: String,
     },
-    /// Nodes wait for each other.
+    /// Nodes form a cycle without a feedback edge.
     #[error("nodes {} feed each other in a circle: take one of their edges out", nodes.join(", "))]
-    Circle {
-        /// The nodes of the circle, and those behind it.
+    Cycle {
+        /// Nodes of the cycle, and those downstream of it.
         nodes: Vec<String>,
     },
-    /// A node did not open; no node has run.
+    /// A node could not be opened; no node has run.
     #[error("node {node}: {error}")]
     Open {
-        /// Its name.
+        /// Name of the node.
         node: String,
-        /// What it says.
+        /// Its error.
         error: NodeError,
     },
-    /// A node panicked while it opened; no node has run.
+    /// A node panicked while it was opened; no node has run.
     #[error("node {node} panicked while it opened: {message}")]
     OpenPanic {
-        /// Its name.
+        /// Name of the node.
         node: String,
-        /// The text of the panic.
+        /// Message of the panic.
         message: String,
     },
-    /// Who was to look on cannot, as its [`Observer::begin`] says; no node has run.
+    /// [`Observer::begin`] failed; no node has run.
     ///
     /// [`Observer::begin`]: crate::Observer::begin
     #[error("{0}")]
     Observer(String),
-    /// The operating system has no thread for the graph; no node has run.
+    /// The operating system could not start a thread; no node has run.
     #[error("cannot start a thread: {0}")]
     Thread(io::Error),
-    /// Nodes failed while the graph ran; the rest went on to the end.
+    /// Nodes failed during the run; the rest of the graph ran to its end.
     #[error("{}", failures_text(&.0.failures))]
     Failed(Box<Report>),
 }

@@ -1,4 +1,4 @@
-//! How a graph is run, as opposed to what it is.
+//! Options of a run.
 
 use std::{sync::Arc, time::Duration};
 
@@ -6,32 +6,32 @@ use afferent_graph::{Packet, Timestamp};
 
 use crate::{ClockKind, Failure};
 
-/// How many threads a graph gets.
+/// Number of threads of a graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Threads {
-    /// Sources and heavy nodes get one each, light nodes run on that of the node before them;
-    /// nodes with the same `thread` word share one.
+    /// One thread for each source and heavy node; light nodes run in the thread of the node ahead
+    /// of them; nodes with the same `thread` word share a thread.
     #[default]
     Auto,
-    /// One for everything. Needs no wakes, and runs nothing in parallel.
+    /// One thread for all nodes. Needs no wakes and runs nothing in parallel.
     Single,
 }
 
-/// How to run a graph.
+/// Options of a run.
 #[derive(Clone)]
 pub struct RunOptions {
-    /// How many threads.
+    /// Number of threads.
     pub threads: Threads,
-    /// Which clock.
+    /// Session clock.
     pub clock: ClockKind,
-    /// Stop after this much time on the clock of the session. On the virtual clock it is reached
-    /// only if the sources name times to be called at.
+    /// Session time after which the run stops. On the virtual clock it is reached only if sources
+    /// ask to be called at a time.
     pub duration: Option<Duration>,
-    /// How long what is under way may take after a stop.
+    /// Time limit for draining after a stop.
     pub drain: Duration,
-    /// How long a call may then take to return before its thread is left behind.
+    /// Time that a call may then take to return before its thread is abandoned.
     pub grace: Duration,
-    /// They see every call, packet and failure.
+    /// Observers of every call, packet and failure.
     pub observers: Vec<Arc<dyn Observer>>,
 }
 
@@ -51,26 +51,26 @@ impl Default for RunOptions {
 /// One call of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CallSpan<'s> {
-    /// Its name.
+    /// Name of the node.
     pub node: &'s str,
-    /// Its thread, from zero.
+    /// Index of its thread.
     pub thread: usize,
-    /// The input that the packet of the call came in by.
+    /// Input of the packet of the call.
     pub input: Option<&'s str>,
-    /// The packet of a source that it sent, or that it descends from; zero for none.
+    /// Trace id of the call; zero for none.
     pub trace: u64,
-    /// Begin and end on the real clock, in nanoseconds since the start of the session.
+    /// Start and end in real time, in nanoseconds since the start of the session.
     pub real_ns: (u64, u64),
-    /// Of which models ran, in nanoseconds.
+    /// Time in models, in nanoseconds.
     pub model_ns: u64,
 }
 
-/// Looks on while a graph runs. Called on the threads of the nodes: be quick, and do not block.
+/// Observer of a running graph. Called on the threads of the nodes: be quick, and do not block.
 pub trait Observer: Send + Sync {
     /// Every node is open and none has run. Called once, on the thread that starts the session.
     ///
     /// # Errors
-    /// Why it cannot look on; then no node runs.
+    /// The reason why it cannot observe; then no node runs.
     fn begin(&self) -> Result<(), String> {
         Ok(())
     }
@@ -80,19 +80,19 @@ pub trait Observer: Send + Sync {
         let _ = call;
     }
 
-    /// `node` sent `packet` by its output `port` when the clock of the session showed `now`.
+    /// `node` sent `packet` through its output `port` at session time `now`.
     fn sent(&self, node: &str, port: &str, now: Timestamp, packet: &Packet) {
         let _ = (node, port, now, packet);
     }
 
-    /// How many packets of `node` and its output `port` it may hold at a time, of all that it holds.
-    /// So many more values are kept for it.
+    /// Number of packets of `node` and its output `port` that it may hold at a time. The pool of
+    /// the output keeps as many more values.
     fn holds(&self, node: &str, port: &str) -> usize {
         let _ = (node, port);
         0
     }
 
-    /// A call failed; `failure.handled` says what is done about it. The rest goes on.
+    /// A call failed; `failure.handled` says how the run reacted. The rest of the graph continues.
     fn failed(&self, failure: &Failure) {
         let _ = failure;
     }

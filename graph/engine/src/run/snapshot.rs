@@ -1,4 +1,4 @@
-//! Figures by value, and the report that is made of them.
+//! Figures by value, and the report that combines them.
 
 use std::{
     sync::{Arc, PoisonError, atomic::Ordering},
@@ -9,24 +9,24 @@ use afferent_graph::{PortKind, Timestamp};
 
 use crate::{
     EdgeCounts, EdgeReport, JoinCounts, NodeReport, PathReport, PoolReport, Report, RunEnd, Spread,
-    clock::Watch, run::state::Shared,
+    clock::ThreadClock, run::state::Shared,
 };
 
-/// What one thread has counted.
+/// Figures of one thread.
 #[derive(Debug, Default)]
 pub(crate) struct Figures {
-    /// Whether the thread is at its end.
+    /// True if the thread has ended.
     pub(crate) last: bool,
-    /// By place in the graph.
+    /// By index in the graph.
     pub(crate) nodes: Vec<(usize, NodeReport)>,
     pub(crate) edges: Vec<(usize, EdgeFigures)>,
     pub(crate) paths: Vec<PathReport>,
     pub(crate) pools: Vec<(usize, PoolReport)>,
-    /// The earliest and the latest packet of its sources.
+    /// Earliest and latest packet of its sources.
     pub(crate) media: Option<(Timestamp, Timestamp)>,
 }
 
-/// What the receiver of an edge has counted.
+/// Figures of the receiver of an edge.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct EdgeFigures {
     pub(crate) crosses: bool,
@@ -35,12 +35,12 @@ pub(crate) struct EdgeFigures {
     pub(crate) join: Option<JoinCounts>,
 }
 
-/// The report of a run of which each thread has told `told`.
+/// Combines the last answers of the threads into a report.
 pub(crate) fn report(shared: &Shared, told: &[Option<Figures>], end: RunEnd) -> Report {
     let graph = &*shared.graph;
     let nanos = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
     let told = || told.iter().flatten();
-    let moment = Watch::new(&shared.clock, 0, Arc::default()).moment;
+    let moment = ThreadClock::new(&shared.clock, 0, Arc::default()).moment;
     let session_s = moment.now.since(Timestamp::ZERO).as_secs_f64();
     let mut nodes: Vec<_> = graph
         .nodes
@@ -56,7 +56,7 @@ pub(crate) fn report(shared: &Shared, told: &[Option<Figures>], end: RunEnd) -> 
         .map(|edge| EdgeReport {
             from: graph.port_name(edge.from, PortKind::Output),
             to: graph.port_name(edge.to, PortKind::Input),
-            // On the virtual clock nothing is limited.
+            // The virtual clock has no in-flight limits.
             in_flight: edge.in_flight.filter(|_| shared.clock.lockstep.is_none()),
             ..EdgeReport::default()
         })
@@ -92,7 +92,7 @@ pub(crate) fn report(shared: &Shared, told: &[Option<Figures>], end: RunEnd) -> 
     }
 }
 
-/// How a run ended whose threads have ended.
+/// End of a run whose threads have ended.
 pub(crate) fn end(shared: &Shared) -> RunEnd {
     match (shared.stop.is_asked(), shared.cut.load(Ordering::Relaxed)) {
         (_, true) => RunEnd::Cut,

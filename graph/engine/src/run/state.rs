@@ -1,4 +1,4 @@
-//! What the threads of one run have in common.
+//! State that the threads of a run share.
 
 use std::sync::{
     Arc, Mutex, PoisonError,
@@ -21,15 +21,15 @@ pub(crate) struct Shared {
     /// Sources stop at this time.
     pub(crate) end: Option<Timestamp>,
     pub(crate) observers: Vec<Arc<dyn Observer>>,
-    /// For each thread the node that it is calling, for when it does not come back.
+    /// Node that each thread is calling; read if the call does not return.
     pub(crate) calling: Vec<Arc<AtomicUsize>>,
-    /// Set by a thread that had to drop what was under way.
+    /// Set by a thread that dropped packets in flight.
     pub(crate) cut: AtomicBool,
-    /// Nodes that send to nobody and have not ended.
+    /// Number of sinks that have not ended.
     pub(crate) sinks: AtomicUsize,
-    /// Nodes that did not end well.
+    /// Failures of nodes.
     pub(crate) failures: Mutex<Vec<Failure>>,
-    /// Of each budget.
+    /// Meters of the budgets.
     pub(crate) meters: Vec<Arc<Meter>>,
 }
 
@@ -41,7 +41,7 @@ impl Shared {
         }
     }
 
-    /// A thread has panicked outside its nodes, and its nodes are gone.
+    /// A thread panicked outside of its nodes; its nodes are lost.
     pub(crate) fn lose(&self, group: usize, node: String, message: String) {
         if let Some(lockstep) = &self.clock.lockstep {
             lockstep.leave(group);
@@ -52,9 +52,9 @@ impl Shared {
         self.failures.lock().unwrap_or_else(PoisonError::into_inner).push(failure);
     }
 
-    /// A node that sends to nobody has ended. Once all have, what still runs runs for nobody: a run
-    /// with failures is stopped, in others sources end. On the virtual clock they go on, so that they
-    /// send the same in every run.
+    /// A sink has ended. After the last one, no remaining output has a receiver: a run with
+    /// failures is stopped, in others the sources end. On the virtual clock sources continue, so
+    /// that they send the same packets in every run.
     pub(crate) fn sink_ended(&self) {
         if self.sinks.fetch_sub(1, Ordering::AcqRel) != 1 {
             return;

@@ -1,4 +1,4 @@
-//! What the nodes of a thread have counted, by value; the end of nodes.
+//! Figures of the nodes of a thread, by value; closing of nodes.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -12,7 +12,7 @@ use crate::{
 };
 use afferent_spec::CheckedGraph;
 
-/// What the thread `index` has counted, whose nodes are `runners`.
+/// Figures of the thread `index` with the nodes `runners`.
 pub(crate) fn figures(
     graph: &CheckedGraph,
     index: usize,
@@ -24,9 +24,9 @@ pub(crate) fn figures(
         figures.nodes.push((runner.node_index, node(index, runner)));
         for input in &runner.inputs {
             let (mut counts, age) = (input.inlet.counts(), input.ages.spread());
-            // A node that is called untimed has no other input.
+            // A node with untimed calls has no other input.
             counts.add_passed(runner.stats.untimed());
-            let (crosses, join) = (input.inlet.is_far(), runner.join_counts(input.edge));
+            let (crosses, join) = (input.inlet.is_remote(), runner.join_counts(input.edge));
             figures.edges.push((input.edge, EdgeFigures { crosses, counts, age, join }));
         }
         figures.paths.extend(runner.stats.paths().map(|(source, measured, latency)| PathReport {
@@ -68,7 +68,7 @@ fn node(thread: usize, runner: &Runner) -> NodeReport {
         degraded: stats.degraded,
         last_error: stats.last_error.clone(),
         interrupts: stats.interrupts,
-        cancelled: stats.cancelled,
+        canceled: stats.canceled,
         busy_ns: stats.busy_ns,
         model_ns: stats.model_ns,
         call: stats.call(),
@@ -76,13 +76,13 @@ fn node(thread: usize, runner: &Runner) -> NodeReport {
     }
 }
 
-/// Closes the nodes, each before those that it sends to.
+/// Closes the nodes, senders first.
 pub(crate) fn close(order: &[usize], groups: Vec<Option<Vec<Runner>>>) {
     let mut runners: Vec<Runner> = groups.into_iter().flatten().flatten().collect();
     let rank = |node_index: usize| order.iter().position(|other| *other == node_index);
     runners.sort_by_key(|runner| rank(runner.node_index));
     for runner in runners {
-        // A node that panics while it closes does not keep the others open.
+        // A panic in one node does not keep the others open.
         drop(catch_unwind(AssertUnwindSafe(|| drop(runner))));
     }
 }

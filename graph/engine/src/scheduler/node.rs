@@ -1,4 +1,4 @@
-//! One node of a running graph: its calls, what it sent, and its figures.
+//! One node of a running graph: its calls, its sent packets, and its figures.
 
 use std::{
     any::Any,
@@ -16,8 +16,8 @@ use afferent_graph::{
 use crate::{
     CallSpan, Failure, FailureKind, Handled, JoinCounts,
     clock::{
-        Moment, Watch,
-        generation::{self, Bound},
+        Moment, ThreadClock,
+        generation::{self, Watermark},
     },
     edge::{
         Inlet, Outlet,
@@ -29,70 +29,70 @@ use crate::{
     run::state::Shared,
     scheduler::opener::{Opener, panic_text},
     supervision::Restarts,
-    sync::{Join, NEVER, Verdict},
+    sync::{END_OF_STREAM, Synchronizer, Verdict},
 };
 use afferent_spec::{Degrade, OnError, OnTimeFault};
 
-/// What every call and every look of another node needs stands together, so that a hop touches few
-/// lines of the cache.
+/// Fields that every call needs, and those that other nodes read, come first: a hop touches few
+/// cache lines.
 #[repr(C)]
 pub(crate) struct Runner {
     pub(crate) phase: Phase,
     pub(crate) is_source: bool,
-    /// Whether it may ask for calls without a packet: it is a source, or says so.
+    /// True if it may ask for calls without a packet: a source, or a timed node.
     pub(crate) is_timed: bool,
-    /// Whether nobody receives what it sends.
+    /// True if no edge leaves this node.
     pub(crate) is_sink: bool,
-    /// Whether a call concerns others than those who receive what it sends: who cancels it, who
-    /// looks on, who wants to know how far it has come; or itself, because it degrades.
+    /// True if a call has effects beyond the receivers of its packets: cancellation, observers,
+    /// watermarks, or degradation.
     pub(crate) is_watched: bool,
-    /// Whether who joins its packets wants to know when there are none.
-    pub(crate) tells: bool,
-    /// Whether it has not told yet how far it has come.
-    pub(crate) has_news: bool,
-    /// Whether what it sends may go to another thread at once: there is nobody who could make it
+    /// True if a downstream synchronizer needs this node's watermark.
+    pub(crate) needs_watermark: bool,
+    /// True if the watermark has changed and was not sent yet.
+    pub(crate) watermark_changed: bool,
+    /// True if its packets may go to another thread at once, because no interrupt can make them
     /// obsolete.
-    pub(crate) sends_far: bool,
-    /// It may take what it holds back, once.
+    pub(crate) sends_remote: bool,
+    /// True once if it may take the packet that it holds back.
     pub(crate) granted: bool,
-    /// What becomes of packets that go back in time.
+    /// Handling of packets that go back in time.
     pub(crate) on_time_fault: OnTimeFault,
-    /// The last epoch that it has heard of; zero when it cannot be cancelled.
+    /// Last epoch that it has handled; zero if it cannot be canceled.
     pub(crate) epoch: u32,
-    /// How often its streams began anew because of their times.
+    /// Number of restarts of time of its streams.
     pub(crate) rewinds: u32,
-    /// In the nodes of the graph.
+    /// Index in the graph.
     pub(crate) node_index: usize,
-    /// In its group: the only receiver, where what it sends reaches it by a lane.
-    pub(crate) lane: Option<usize>,
-    /// How many edges have taken the first packet of the outbox.
+    /// Index in the worker of the only receiver, if a fused chain leads to it.
+    pub(crate) chain_next: Option<usize>,
+    /// Number of edges that have taken the first packet of the outbox.
     pub(crate) taken_by: usize,
-    /// `None` while it is down.
+    /// `None` while the node is down.
     pub(crate) node: Option<Box<dyn DynNode>>,
-    /// What the last call sent and not everybody has yet.
+    /// Packets of the last call that are not delivered yet.
     pub(crate) outbox: Outbox,
     pub(crate) inputs: Vec<Input>,
     pub(crate) outputs: Vec<Output>,
-    /// Present when it joins its inputs.
-    pub(crate) join: Option<Box<Join>>,
-    /// When it is to be opened again.
+    /// Present if the node joins its inputs.
+    pub(crate) join: Option<Box<Synchronizer>>,
+    /// Time of the next restart.
     pub(crate) down: Option<Timestamp>,
-    /// When it is called before it takes another packet.
+    /// Call before the next packet.
     pub(crate) resume: Resume,
-    /// When it is called while packets go on.
+    /// Call at a time, while packets continue.
     pub(crate) wake: Option<Timestamp>,
-    /// What is sure of what follows on outputs that are in step.
-    pub(crate) bound: Bound,
-    /// What its calls see; the origin is the header of the last packet, which what `finish` sends
-    /// descends from.
+    /// Watermark of outputs that are in step.
+    pub(crate) bound: Watermark,
+    /// Context of its calls. The origin is the header of the last packet; packets sent in `finish`
+    /// inherit it.
     pub(crate) context: NodeContext,
     pub(crate) on_error: OnError,
-    /// How long a call may take.
+    /// Longest duration of a call.
     pub(crate) deadline_ns: u64,
     pub(crate) stats: NodeStats,
-    /// The earliest packet that waits for a companion, on the virtual clock.
+    /// Earliest packet that waits for a secondary input, on the virtual clock.
     pub(crate) held: Option<Timestamp>,
-    /// When a source was last called, counted in calls of sources.
+    /// Counter of source calls at the last call of this source.
     pub(crate) turn: u64,
     pub(crate) restarts: Restarts,
     pub(crate) name: String,
@@ -102,51 +102,51 @@ pub(crate) struct Runner {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
     Running,
-    /// It is not called any more, but what it sent is not delivered yet.
+    /// The node is not called any more, but its packets are not delivered yet.
     Finishing,
     Ended,
 }
 
-/// What a call is for.
+/// Reason of a call.
 pub(crate) enum Call<'p> {
-    /// Because it is time.
+    /// A time has come.
     Due,
-    /// For a packet, by the input at this place. Of the packet only the header is needed after it.
+    /// A packet on the input with this index. After the call, only its header is needed.
     Packet(usize, &'p mut Packet),
     Cancel,
     Finish,
 }
 
-/// What a node is called with.
+/// Method of the node to call.
 #[derive(Clone, Copy)]
-pub(crate) enum Method {
+pub(crate) enum NodeMethod {
     Process,
     Cancel,
     Finish,
 }
 
-/// How a call ended.
+/// Result of a call.
 pub(crate) type Ended = Result<Option<Box<NodeError>>, Box<dyn Any + Send>>;
 
-/// Packets of one call for which a node has room from the start.
+/// Initial number of outbox slots of a node.
 pub(crate) const SLOTS: usize = 16;
 
 impl Runner {
-    /// Calls the node; afterwards what it sent is in the outbox, which was empty before.
+    /// Calls the node. The outbox, which is empty before, holds the sent packets afterwards.
     ///
     /// # Errors
-    /// When the node returned an error, panicked, or was too slow; nothing is done about it yet.
+    /// If the node returned an error, panicked, or was too slow. The caller handles the failure.
     pub(crate) fn call(
         &mut self,
         shared: &Shared,
-        watch: &mut Watch,
+        watch: &mut ThreadClock,
         call: Call<'_>,
     ) -> Result<(), Box<Failure>> {
         let method = match call {
             Call::Packet(input, packet) => return self.call_with(shared, watch, input, packet),
-            Call::Due => Method::Process,
-            Call::Cancel => Method::Cancel,
-            Call::Finish => Method::Finish,
+            Call::Due => NodeMethod::Process,
+            Call::Cancel => NodeMethod::Cancel,
+            Call::Finish => NodeMethod::Finish,
         };
         let start = watch.moment;
         let follows = !self.is_source && self.stats.packets_in() > 0;
@@ -154,13 +154,13 @@ impl Runner {
             let (epoch, entered_ns) = (self.epoch, start.real_ns);
             self.context.origin = Header { at: start.now, epoch, entered_ns, ..Header::default() };
         } else if matches!(call, Call::Due) && self.resume == Resume::Done {
-            // What is said of a packet by and by has its time, what waited for a time has that.
+            // Packets sent later for a packet have its timestamp; those of a time have that time.
             self.context.origin.at = self.context.origin.at.max(start.now);
         }
         self.invoke(shared, watch, method, None)
     }
 
-    /// Calls the node with a packet that came by the input at this place.
+    /// Calls the node with a packet on the input with this index.
     ///
     /// # Errors
     /// As [`Runner::call`].
@@ -168,28 +168,28 @@ impl Runner {
     pub(crate) fn call_with(
         &mut self,
         shared: &Shared,
-        watch: &mut Watch,
+        watch: &mut ThreadClock,
         input: usize,
         packet: &mut Packet,
     ) -> Result<(), Box<Failure>> {
-        self.invoke(shared, watch, Method::Process, Some((input, packet)))
+        self.invoke(shared, watch, NodeMethod::Process, Some((input, packet)))
     }
 
-    /// A call on its own: the protocol of every call, with clock, supervision and figures around it.
+    /// A single call: the protocol of every call, with clock, supervision and figures.
     #[inline(always)]
     fn invoke(
         &mut self,
         shared: &Shared,
-        watch: &mut Watch,
-        method: Method,
+        watch: &mut ThreadClock,
+        method: NodeMethod,
         input: Option<(usize, &mut Packet)>,
     ) -> Result<(), Box<Failure>> {
         let (start, node_index) = (watch.moment, input.as_ref().map(|(node_index, _)| *node_index));
         let mut before = None;
         if let Some((node_index, packet)) = &input {
             let input = &self.inputs[*node_index];
-            // What a node says when it is time does not descend from what came back, unless it still
-            // has something to say of that.
+            // Packets that a node sends at a time do not derive from a feedback packet, unless it
+            // is still handling that packet.
             before = input.feedback.then_some(self.context.origin);
             input.marks.iter().for_each(|mark| mark.pass(packet.header.trace, start.real_ns));
             if let Some(join) = self.join.as_deref_mut() {
@@ -207,9 +207,9 @@ impl Runner {
             call(site, watch, packet, leads, outbox, |node, cx| {
                 catch_unwind(AssertUnwindSafe(|| {
                     let result = match method {
-                        Method::Process => node.process(cx),
-                        Method::Cancel => node.cancel(cx),
-                        Method::Finish => node.finish(cx),
+                        NodeMethod::Process => node.process(cx),
+                        NodeMethod::Cancel => node.cancel(cx),
+                        NodeMethod::Finish => node.finish(cx),
                     };
                     result.map_err(Box::new).err()
                 }))
@@ -222,7 +222,7 @@ impl Runner {
         if self.is_timed {
             self.resume = asked.resume.unwrap_or(self.first_resume());
             self.wake = asked.wake.or(self.wake);
-            // What it says next of the same packet has had that, too.
+            // Packets sent later for the same packet include this model time, too.
             self.context.origin.model_ns += model_ns;
         }
         let end = watch.read(&shared.clock);
@@ -235,8 +235,8 @@ impl Runner {
         if self.is_watched {
             self.show(shared, watch.thread, node_index, (start, end), model_ns);
         }
-        if self.sends_far {
-            self.send_far();
+        if self.sends_remote {
+            self.send_remote();
         }
         self.stats.count_call(busy_ns, model_ns);
         if let Some(node_index) = node_index {
@@ -254,53 +254,52 @@ impl Runner {
         }
     }
 
-    /// What it asks for before it was called, and when it does not say.
+    /// Call that a node asks for by default.
     pub(crate) fn first_resume(&self) -> Resume {
         if self.is_source { Resume::Now } else { Resume::Done }
     }
 
-    /// Hands the only packet that was sent to another thread, which wakes while this one counts
-    /// the call.
-    pub(crate) fn send_far(&mut self) {
+    /// Sends the only packet to another thread, which wakes while this one counts the call.
+    pub(crate) fn send_remote(&mut self) {
         let Some((output, packet)) = self.outbox.only() else { return };
-        let [Outlet::Far(edge)] = self.outputs[output].outlets.as_slice() else { return };
+        let [Outlet::Remote(edge)] = self.outputs[output].outlets.as_slice() else { return };
         if edge.offer(packet) {
             self.outbox.drop_only();
         }
     }
 
-    /// Counts the packet of a call that ended `latency_ns` after its trace began.
+    /// Counts the packet of a call that ended `latency_ns` after the start of its trace.
     #[inline]
     pub(crate) fn count_packet(&mut self, is_sampled: bool, latency_ns: u64) {
         self.stats.count_packet(is_sampled, latency_ns);
         self.count_path(latency_ns);
     }
 
-    /// The same for the way of the packet, if it ends here.
+    /// Records the latency from the source if this node is a sink.
     #[inline]
     pub(crate) fn count_path(&mut self, latency_ns: u64) {
         if self.is_sink
-            && let Some(source) = generation::source_of(self.context.origin.trace)
+            && let Some(source) = generation::source_index(self.context.origin.trace)
         {
             self.stats.count_path(source, latency_ns);
         }
     }
 
-    /// Whether it may have something to do before something new comes: what it sent, or what waits.
+    /// True if the node may have work ahead of new packets: unsent or waiting ones.
     #[inline]
     pub(crate) fn has_more(&self) -> bool {
         let idle = match self.inputs.as_slice() {
             [] => self.is_source && self.resume != Resume::Done,
-            [Input { inlet: Inlet::Near { queue, .. }, .. }] => queue.is_idle(),
+            [Input { inlet: Inlet::Local { queue, .. }, .. }] => queue.is_idle(),
             _ => false,
         };
-        !idle || !self.outbox.is_empty() || self.phase != Phase::Running || self.tells
+        !idle || !self.outbox.is_empty() || self.phase != Phase::Running || self.needs_watermark
     }
 
-    /// Whether it can be called at once with a packet of its only input; if so, counts the packet.
+    /// True if the node can be called at once with a packet on its only input; counts the packet.
     #[inline]
     pub(crate) fn accepts(&mut self) -> bool {
-        let [Input { inlet: Inlet::Near { queue, .. }, .. }] = self.inputs.as_mut_slice() else {
+        let [Input { inlet: Inlet::Local { queue, .. }, .. }] = self.inputs.as_mut_slice() else {
             return false;
         };
         self.phase == Phase::Running
@@ -311,20 +310,19 @@ impl Runner {
             && queue.pass()
     }
 
-    /// What is wrong with a call that `ended` so and took `busy_ns`, and what that means for what
-    /// it sent.
+    /// Evaluates a call that `ended` and took `busy_ns`, and its effect on the sent packets.
     #[cold]
     pub(crate) fn judge(
         &mut self,
         shared: &Shared,
-        method: Method,
+        method: NodeMethod,
         ended: Ended,
         busy_ns: u64,
     ) -> Option<Box<Failure>> {
-        let obsolete = self.is_behind(shared);
+        let obsolete = self.has_pending_interrupt(shared);
         let failure = match ended {
             Err(panic) => Some((FailureKind::Panic, panic_text(&*panic).to_owned())),
-            Ok(Some(error)) if obsolete && error.is_cancelled() => None,
+            Ok(Some(error)) if obsolete && error.is_canceled() => None,
             Ok(Some(error)) => Some((FailureKind::Error, error.to_string())),
             Ok(None) if busy_ns > self.deadline_ns => {
                 self.stats.overruns += 1;
@@ -334,11 +332,11 @@ impl Runner {
             }
             Ok(None) => None,
         };
-        if self.on_error != OnError::Stop && matches!(method, Method::Process) {
+        if self.on_error != OnError::Stop && matches!(method, NodeMethod::Process) {
             self.degrade(failure.is_some());
         }
         if obsolete {
-            self.stats.cancelled += self.outbox.len() as u64;
+            self.stats.canceled += self.outbox.len() as u64;
             self.outbox.clear();
         }
         let (kind, message) = failure?;
@@ -348,11 +346,11 @@ impl Runner {
         Some(Box::new(Failure { node, kind, message, handled }))
     }
 
-    /// Of a node that degrades: replaces what a call that `failed` has sent; keeps what others
-    /// sent, where it is to stand in later.
+    /// Applies the degrade policy: replaces the packets of a call that `failed`, and keeps those of
+    /// others for later.
     fn degrade(&mut self, failed: bool) {
         let OnError::Degrade(policy) = self.on_error else { return };
-        // A source has no packet whose time the value before could take.
+        // A source has no packet that gives the earlier value a timestamp.
         let keeps = policy == Degrade::Last && !self.is_source;
         if !failed {
             for (output, packet) in self.outbox.iter().filter(|_| keeps) {
@@ -370,7 +368,7 @@ impl Runner {
         }
     }
 
-    /// What is done about a failure of a call at `now`; `last` when no other call would follow.
+    /// Reaction to a failed call at `now`; `last` if no other call would follow.
     pub(crate) fn handle(&mut self, now: Timestamp, last: bool) -> Handled {
         match self.on_error {
             OnError::Degrade(_) => Handled::Degraded,
@@ -385,12 +383,12 @@ impl Runner {
         }
     }
 
-    /// Whether there was an interrupt that concerns the node and that it has not heard of.
-    pub(crate) fn is_behind(&self, shared: &Shared) -> bool {
+    /// True if an interrupt affects the node that it has not handled yet.
+    pub(crate) fn has_pending_interrupt(&self, shared: &Shared) -> bool {
         self.epoch != 0 && self.epoch != shared.interrupt.epoch()
     }
 
-    /// Completes the headers of what was sent, and drops what is older than its stream.
+    /// Completes the headers of the sent packets and drops those with wrong timestamps.
     #[inline(always)]
     pub(crate) fn stamp(&mut self, sent: Moment, is_virtual: bool) {
         let Self { outbox, outputs, stats, rewinds, on_time_fault, context, is_source, .. } = self;
@@ -405,19 +403,19 @@ impl Runner {
         }
     }
 
-    /// Begins a trace with each packet of a source, which had sent as many before.
+    /// Starts a trace with each packet of a source that had sent `before` packets.
     fn enter(&mut self, before: u64, sent: Moment) {
         for ((_, packet), number) in self.outbox.iter_mut().zip(before..) {
-            // The same in every run: no counter is shared between threads.
+            // Deterministic: threads share no counter.
             let life = packet.header.restarts.wrapping_sub(self.stats.restarts);
-            packet.header.trace = generation::trace(self.node_index, life, number);
+            packet.header.trace = generation::trace_id(self.node_index, life, number);
             packet.header.entered_ns = sent.real_ns;
             self.stats.count_media(packet.header.at);
         }
     }
 
-    /// Shows a call and what it sent to those who look: budgets, observers, those who want to know
-    /// how far the node has come, and those whom it interrupts.
+    /// Reports a call and its packets to budgets, observers, synchronizers, and the nodes that it
+    /// interrupts.
     #[cold]
     fn show(
         &mut self,
@@ -446,23 +444,23 @@ impl Runner {
         let input = input.map(|node_index| &*self.inputs[node_index].inbound.name);
         let span = CallSpan { node, thread, input, trace, real_ns, model_ns };
         shared.observers.iter().for_each(|observer| observer.called(&span));
-        if self.tells && is_called_with_input {
-            self.advance(Bound::behind(&self.context.origin));
+        if self.needs_watermark && is_called_with_input {
+            self.advance(Watermark::after_packet(&self.context.origin));
         }
     }
 
-    /// It has come as far as `bound`, which it tells those who join its packets.
-    pub(crate) fn advance(&mut self, bound: Bound) {
-        let bound = bound.after(self.stats.restarts.wrapping_add(self.rewinds));
-        if bound.follows(&self.bound) {
-            (self.bound, self.has_news) = (bound, true);
+    /// Advances the watermark and announces it to downstream synchronizers.
+    pub(crate) fn advance(&mut self, bound: Watermark) {
+        let bound = bound.with_restarts(self.stats.restarts.wrapping_add(self.rewinds));
+        if bound.supersedes(&self.bound) {
+            (self.bound, self.watermark_changed) = (bound, true);
         }
     }
 
-    /// The next packet, and the input that it came in by: the one with the smallest time stamp.
+    /// Moves the next packet to `slot` and returns its input: the one with the smallest timestamp.
     ///
-    /// With `patient`, a packet is held back while an input is empty that has not ended.
-    /// `freed` gets the senders in this group that can go on. The packet is moved to `place`.
+    /// With `patient`, a packet is held back while another input that has not ended is empty.
+    /// `freed` receives the senders in this worker that can continue.
     pub(crate) fn take_input(
         &mut self,
         now: Timestamp,
@@ -475,7 +473,7 @@ impl Runner {
             return if self.resume == Resume::Done { Taken::Over } else { Taken::Empty };
         }
         if self.resume != Resume::Done {
-            // It takes nothing, even if it may.
+            // A node that takes nothing uses up its grant.
             (self.held, self.granted) = (None, false);
             return Taken::Empty;
         }
@@ -499,7 +497,7 @@ impl Runner {
                 Taken::Next(()) => return Taken::Next(choice),
                 Taken::Empty if self.inputs.len() == 1 => return Taken::Empty,
                 Taken::Over if self.inputs.len() == 1 => return Taken::Over,
-                // The packet was replaced meanwhile.
+                // The packet was replaced in the meantime.
                 Taken::Empty | Taken::Over => {}
             }
         }
@@ -513,7 +511,7 @@ impl Runner {
         mut freed: impl FnMut(usize),
     ) -> Taken<usize> {
         let epoch = self.epoch;
-        // Of the streams that come from before, and of those that come back.
+        // Inputs from upstream, and feedback inputs.
         let (mut earliest, mut missing, mut circles) = ([None; 2], false, false);
         for (node_index, input) in self.inputs.iter_mut().enumerate() {
             let (head, sender) = input.inlet.head(now, epoch);
@@ -534,7 +532,7 @@ impl Runner {
         let granted = mem::take(&mut self.granted) || !patient;
         match (forth, first) {
             (_, Some((_, node_index))) if granted => Taken::Next(node_index),
-            // What comes back waits until everything rests, so that it comes at the same moment in
+            // Feedback packets wait until all threads rest, so they arrive at the same moment in
             // every run.
             (Some((_, node_index)), _) if !missing => Taken::Next(node_index),
             (_, Some((at, _))) => {
@@ -542,17 +540,17 @@ impl Runner {
                 Taken::Empty
             }
             (_, None) if missing => Taken::Empty,
-            // More may come back of what is under way.
+            // Packets in flight may still come back.
             (_, None) if circles && !granted => {
-                // Time has to pass first for a node that waits for one.
-                self.held = Some(NEVER).filter(|_| self.wake.is_none());
+                // Time has to pass first for a node that waits for a time.
+                self.held = Some(END_OF_STREAM).filter(|_| self.wake.is_none());
                 Taken::Empty
             }
             (_, None) => Taken::Over,
         }
     }
 
-    /// The next packet of the leading stream that can go on; what accompanies it is in the join.
+    /// Next primary packet that can go on; its matches are in the synchronizer.
     #[inline(never)]
     fn take_joined(
         &mut self,
@@ -580,7 +578,7 @@ impl Runner {
                             companion.push(packet);
                         }
                         Taken::Empty => {
-                            // Something may have come since.
+                            // A packet or watermark may have arrived since.
                             let told = input.inlet.outlook();
                             break companion.told = told.unwrap_or(companion.told);
                         }
@@ -614,9 +612,10 @@ impl Runner {
                 verdict => {
                     let at = packet.header.at;
                     join.waiting.push_front((packet, since));
-                    // What they wait for may have to be let in first.
+                    // The packets that they wait for may need the credit.
                     join.waiting.iter_mut().for_each(|(packet, _)| packet.credit = None);
-                    // Time may pass for what needs later packets, and not for what is on its way.
+                    // Time may pass for packets that need later timestamps, but not for those in
+                    // flight.
                     join.stuck = patient && verdict == Verdict::Wait;
                     *held = (patient && verdict == Verdict::Settle).then_some(at);
                     return Taken::Empty;
@@ -625,20 +624,20 @@ impl Runner {
         }
     }
 
-    /// The packet that waits for its time: not of who still has something to hand on, nor of who
-    /// failed meanwhile.
+    /// Packet that waits for its time. `None` for a node that has packets to deliver or that
+    /// failed.
     pub(crate) fn held(&self) -> Option<(Timestamp, usize)> {
         let takes = self.phase == Phase::Running && self.down.is_none() && self.outbox.is_empty();
         self.held.filter(|_| takes).map(|at| (at, self.node_index))
     }
 
-    /// The leading packet that waits for packets of later times.
+    /// Primary packet that waits for later timestamps.
     pub(crate) fn stuck(&self) -> Option<(Timestamp, usize)> {
         let join = self.join.as_ref().filter(|join| join.stuck)?;
         join.waiting.front().map(|(packet, _)| (packet.header.at, self.node_index))
     }
 
-    /// What became of the packets of the stream at `edge` of the graph, if it is joined.
+    /// Synchronizer counters of the stream of edge `edge`, if it is joined.
     pub(crate) fn join_counts(&self, edge: usize) -> Option<JoinCounts> {
         let join = self.join.as_ref()?;
         let node_index = self.inputs.iter().position(|input| input.edge == edge)?;
@@ -646,8 +645,8 @@ impl Runner {
         Some(companion.map_or(join.counts, |companion| companion.counts))
     }
 
-    /// When it wants to be called without a packet, the wait of its leading packet is over, or it is
-    /// to be opened again; `None` while it cannot be.
+    /// Time of the next call without a packet, of the end of a wait of the primary packet, or of a
+    /// restart; `None` if there is none.
     pub(crate) fn due(&self, now: Timestamp) -> Option<Timestamp> {
         if self.down.is_some() && self.phase == Phase::Running {
             return self.down;
@@ -666,25 +665,25 @@ impl Runner {
     }
 }
 
-/// What one call touches of a node.
+/// Parts of a node that one call uses.
 pub(crate) struct Site<'r> {
     pub(crate) node: &'r mut dyn DynNode,
     pub(crate) input: Option<&'r mut Input>,
     pub(crate) outputs: &'r mut [Output],
     pub(crate) rewinds: &'r mut u32,
     pub(crate) context: &'r mut NodeContext,
-    /// In the nodes of the graph.
+    /// Index in the graph.
     pub(crate) number: usize,
 }
 
-/// The protocol of every call, alone or in a fused chain: `run` calls the node, and guards it against
-/// panics or leaves that to the chain. Streams begin anew with an input that `leads`.
+/// The protocol of every call, alone or in a fused chain. `run` calls the node and catches panics,
+/// or leaves that to the chain. An input that `leads` restarts the streams of the node.
 ///
-/// Gives how the call ended, the calls that the node asks for, and how long models ran.
+/// Returns the result, the calls that the node asks for, and the model time in nanoseconds.
 #[inline(always)]
 pub(crate) fn call<R>(
     site: Site<'_>,
-    watch: &Watch,
+    watch: &ThreadClock,
     mut packet: Option<&mut Packet>,
     leads: bool,
     sent: &mut Outbox,
@@ -695,10 +694,10 @@ pub(crate) fn call<R>(
     let Moment { now, real_ns } = watch.moment;
     let (mut inbound, mut restarted) = (None, false);
     if let (Some(input), Some(packet)) = (input, &packet) {
-        let begins_anew;
-        (restarted, begins_anew) = input.receive(&packet.header, &context.origin);
-        if begins_anew && leads {
-            begin_anew(outputs, rewinds);
+        let restarts_time;
+        (restarted, restarts_time) = input.receive(&packet.header, &context.origin);
+        if restarts_time && leads {
+            restart_time(outputs, rewinds);
         }
         inbound = Some(&input.inbound);
     }
@@ -712,9 +711,9 @@ pub(crate) fn call<R>(
     (result, asked, model_ns)
 }
 
-/// A stream that a node works on has begun anew at an earlier time, so what it makes of it does, too.
+/// Restarts the output streams after the time of an input has restarted.
 #[cold]
-pub(crate) fn begin_anew(outputs: &mut [Output], rewinds: &mut u32) {
-    outputs.iter_mut().for_each(|output| output.timeline.begin_anew());
+pub(crate) fn restart_time(outputs: &mut [Output], rewinds: &mut u32) {
+    outputs.iter_mut().for_each(|output| output.timeline.restart_time());
     *rewinds += 1;
 }

@@ -1,4 +1,4 @@
-//! Opens a node, and again after a failure.
+//! Opens a node, and reopens it after a failure.
 
 use std::{
     any::Any,
@@ -10,11 +10,11 @@ use afferent_graph::{DynNode, NodeDef, OpenCx, ParamValues, PortId};
 use crate::RunError;
 use afferent_spec::CheckedGraph;
 
-/// What it takes to open a node, again and again.
+/// Definition, parameters and context of a node, to open it repeatedly.
 pub(crate) struct Opener {
     def: NodeDef,
     params: ParamValues,
-    /// Names the node.
+    /// Context with the name of the node.
     cx: OpenCx,
 }
 
@@ -46,7 +46,7 @@ impl Opener {
     }
 }
 
-/// What a panic says.
+/// Message of a panic.
 pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")

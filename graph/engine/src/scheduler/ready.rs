@@ -1,11 +1,11 @@
-//! A set of the nodes of one thread.
+//! Set of the nodes of one thread.
 
-/// Places of nodes, one bit each.
+/// One bit for each node.
 #[derive(Debug, Clone)]
 pub(crate) struct Ready(Vec<u64>);
 
 impl Ready {
-    /// The empty set for `nodes` nodes.
+    /// Empty set for `nodes` nodes.
     pub(crate) fn new(nodes: usize) -> Self {
         Self(vec![0; nodes.div_ceil(64)])
     }
@@ -22,7 +22,7 @@ impl Ready {
         self.0[node_index / 64] &= !(1 << (node_index % 64));
     }
 
-    /// The last one: the node nearest to the sinks.
+    /// Last node: the one nearest to the sinks.
     pub(crate) fn last(&self) -> Option<usize> {
         let word = self.0.iter().rposition(|word| *word != 0)?;
         Some(word * 64 + 63 - self.0[word].leading_zeros() as usize)

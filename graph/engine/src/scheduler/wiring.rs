@@ -1,4 +1,4 @@
-//! From a plan to threads that could run: opens the nodes and connects them.
+//! Opens the nodes of a plan and connects them.
 
 use std::{
     collections::VecDeque,
@@ -12,9 +12,9 @@ use afferent_graph::{
 
 use crate::{
     ClockKind, InterruptHandle, JoinCounts, Plan, RunError, RunOptions,
-    clock::generation::Bound,
+    clock::generation::Watermark,
     edge::{
-        FarEdge, Inlet, Outlet,
+        Inlet, Outlet, RemoteEdge,
         port::{Input, Output},
         queue::Queue,
         timeline::Timeline,
@@ -30,12 +30,12 @@ use crate::{
         opener::Opener,
     },
     supervision::Restarts,
-    sync::{Companion, Join},
+    sync::{Secondary, Synchronizer},
     sys::wake::Waker,
 };
 use afferent_spec::{CheckedGraph, Edge, EdgePolicy, End, OnError};
 
-/// Opens every node. When one fails, those before it are closed again.
+/// Opens every node. If one fails, those already open are closed.
 ///
 /// # Errors
 /// [`RunError::Open`] and [`RunError::OpenPanic`].
@@ -43,7 +43,7 @@ pub(crate) fn open(graph: &CheckedGraph, cx: &OpenCx) -> Result<Vec<Box<dyn DynN
     (0..graph.nodes.len()).map(|node_index| Opener::new(graph, node_index, cx).open()).collect()
 }
 
-/// The first edge that leads from or to a port that its node does not have.
+/// Finds an edge that names a port that its node does not have.
 pub(crate) fn check_ports(graph: &CheckedGraph) -> Result<(), RunError> {
     let has = |(node_index, port): (usize, PortId), kind: PortKind| {
         let node = graph.nodes.get(node_index);
@@ -56,22 +56,22 @@ pub(crate) fn check_ports(graph: &CheckedGraph) -> Result<(), RunError> {
     }
 }
 
-/// What interrupts the nodes of `graph`.
+/// Interrupt of the nodes of `graph`.
 pub(crate) fn interrupt(
     graph: &CheckedGraph,
     plan: &Plan,
     clock: ClockKind,
     wakers: &[Arc<Waker>],
 ) -> InterruptHandle {
-    let cancelled: Vec<_> = graph.nodes.iter().map(|node| node.cancelled).collect();
+    let canceled: Vec<_> = graph.nodes.iter().map(|node| node.canceled).collect();
     let groups = plan.groups.iter().zip(wakers);
     let wakers =
-        groups.filter(|(members, _)| members.iter().any(|node_index| cancelled[*node_index]));
+        groups.filter(|(members, _)| members.iter().any(|node_index| canceled[*node_index]));
     let wakers = wakers.map(|(_, waker)| waker.clone()).collect();
-    InterruptHandle::new(&cancelled, wakers, clock == ClockKind::Virtual)
+    InterruptHandle::new(&canceled, wakers, clock == ClockKind::Virtual)
 }
 
-/// What a graph is wired from.
+/// Inputs of the wiring of a graph.
 pub(crate) struct Wiring<'w> {
     pub(crate) graph: &'w CheckedGraph,
     pub(crate) plan: &'w Plan,
@@ -79,13 +79,13 @@ pub(crate) struct Wiring<'w> {
     pub(crate) cx: &'w OpenCx,
     pub(crate) interrupt: InterruptHandle,
     pub(crate) meters: Vec<Arc<Meter>>,
-    /// Of each node: whether it makes use of it when a sender has nothing to say.
-    pub(crate) listens: Vec<bool>,
+    /// For each node: true if it uses the watermark of its senders.
+    pub(crate) needs_watermark_of: Vec<bool>,
 }
 
-/// Of each node: whether it joins streams, or passes on to one that does how far it has come.
-pub(crate) fn listens(graph: &CheckedGraph, plan: &Plan) -> Vec<bool> {
-    let mut listens = vec![false; graph.nodes.len()];
+/// For each node: true if it joins streams, or forwards its watermark to a node that does.
+pub(crate) fn needs_watermark_of(graph: &CheckedGraph, plan: &Plan) -> Vec<bool> {
+    let mut needs_watermark_of = vec![false; graph.nodes.len()];
     for node_index in plan.order.iter().rev() {
         let def = &graph.nodes[*node_index].def;
         let in_step = |port: PortId| def.outputs.get(port.index()).is_some_and(|port| port.in_step);
@@ -93,15 +93,15 @@ pub(crate) fn listens(graph: &CheckedGraph, plan: &Plan) -> Vec<bool> {
         let joins = inputs.clone().any(|edge| edge.sync.is_some());
         let mut outputs = graph.edges.iter().filter(|edge| edge.from.0 == *node_index);
         let passes = inputs.nth(1).is_none()
-            && outputs.any(|edge| in_step(edge.from.1) && listens[edge.to.0]);
-        listens[*node_index] = joins || passes;
+            && outputs.any(|edge| in_step(edge.from.1) && needs_watermark_of[edge.to.0]);
+        needs_watermark_of[*node_index] = joins || passes;
     }
-    listens
+    needs_watermark_of
 }
 
 impl Wiring<'_> {
-    /// How the node at `place` joins its inputs, which stand in the order of the edges.
-    fn join(&self, node_index: usize) -> Option<Join> {
+    /// Synchronizer of the node, whose inputs are in the order of the edges.
+    fn join(&self, node_index: usize) -> Option<Synchronizer> {
         let graph = self.graph;
         let inputs = graph.edges.iter().filter(|edge| edge.to.0 == node_index);
         let inputs: Vec<_> = inputs.collect();
@@ -114,7 +114,7 @@ impl Wiring<'_> {
                 // No time passes while packets gather.
                 ClockKind::Virtual => usize::MAX,
             };
-            Some(Companion::new(input, edge.sync?, optional, edge.timeout, limit))
+            Some(Secondary::new(input, edge.sync?, optional, edge.timeout, limit))
         });
         let companions: Vec<_> = companions.collect();
         let joined: Vec<_> = companions
@@ -126,9 +126,9 @@ impl Wiring<'_> {
                 packets: Vec::with_capacity(4),
             })
             .collect();
-        // One more than wait goes on without.
+        // One more than this goes on without a match.
         let room = inputs[lead].kept() + 1;
-        (!companions.is_empty()).then(|| Join {
+        (!companions.is_empty()).then(|| Synchronizer {
             lead,
             joined,
             companions,
@@ -141,7 +141,7 @@ impl Wiring<'_> {
         })
     }
 
-    /// The nodes of every group, connected.
+    /// Connects the nodes of every worker.
     pub(crate) fn connect(
         &self,
         nodes: Vec<Box<dyn DynNode>>,
@@ -160,7 +160,7 @@ impl Wiring<'_> {
             }
             groups.push(runners);
         }
-        // Edges that can make their sender wait come last: the others do not wait with it.
+        // Edges that can block their sender come last, so the others are served first.
         let mut edges: Vec<usize> = (0..graph.edges.len()).collect();
         edges.sort_by_key(|edge| graph.edges[*edge].policy.on_full == OnFull::Block);
         let (mut inlets, mut outlets) = (Vec::new(), Vec::new());
@@ -171,7 +171,7 @@ impl Wiring<'_> {
             inlets.push((index, to, self.input(index, inlet)));
             outlets.push((from, edge.from.1, outlet));
         }
-        // Inputs stand in the order of the graph, which decides between equal time stamps.
+        // Inputs are in the order of the graph, which decides between equal timestamps.
         inlets.sort_by_key(|(index, ..)| *index);
         for (_, (group, runner), input) in inlets {
             groups[group][runner].inputs.push(input);
@@ -185,7 +185,7 @@ impl Wiring<'_> {
         groups
     }
 
-    /// The ends of an edge between two nodes: thread, and place in it.
+    /// Ends of an edge between two nodes: thread, and index in it.
     fn edge(
         &self,
         index: usize,
@@ -195,20 +195,20 @@ impl Wiring<'_> {
     ) -> (Inlet, Outlet) {
         let edges = &self.graph.edges;
         let receiver = edges[index].to.0;
-        let interrupt = self.graph.nodes[receiver].cancelled.then(|| self.interrupt.clone());
+        let interrupt = self.graph.nodes[receiver].canceled.then(|| self.interrupt.clone());
         let queue = Queue::new(effective(&edges[index], self.options.clock), interrupt)
             .with_credits(self.credits(index, &wakers[to.0]))
-            .leading_back(edges[index].feedback);
+            .with_feedback(edges[index].feedback);
         if from.0 == to.0 {
             let input = edges[..index].iter().filter(|other| other.to.0 == receiver).count();
-            (Inlet::Near { queue, sender: from.1 }, Outlet::Near { receiver: to.1, input })
+            (Inlet::Local { queue, sender: from.1 }, Outlet::Local { receiver: to.1, input })
         } else {
-            let far = FarEdge::new(queue, wakers[from.0].clone(), wakers[to.0].clone());
-            (Inlet::Far(far.clone()), Outlet::Far(far))
+            let far = RemoteEdge::new(queue, wakers[from.0].clone(), wakers[to.0].clone());
+            (Inlet::Remote(far.clone()), Outlet::Remote(far))
         }
     }
 
-    /// The packets of the edge that may be under way behind it.
+    /// Credits of the edge, if it has an in-flight limit.
     fn credits(&self, index: usize, receiver: &Arc<Waker>) -> Box<[Credit]> {
         let limit = self.graph.edges[index].in_flight.unwrap_or(0);
         let is_real = self.options.clock == ClockKind::Real;
@@ -247,17 +247,17 @@ impl Wiring<'_> {
         let graph = self.graph;
         let checked = &graph.nodes[node_index];
         let def = &checked.def;
-        let tells = |port: PortId| {
+        let needs_watermark = |port: PortId| {
             let mut edges = graph.edges.iter().filter(|edge| edge.from == (node_index, port));
             def.outputs.get(port.index()).is_some_and(|output| output.in_step)
-                && edges.any(|edge| self.listens[edge.to.0])
+                && edges.any(|edge| self.needs_watermark_of[edge.to.0])
         };
         let output = |(id, port): (PortId, &PortSpec)| Output {
             port: port.name.clone(),
             outlets: Vec::new(),
             timeline: Timeline::new(),
             interrupts: graph.interrupt == Some((node_index, id)),
-            tells: tells(id),
+            needs_watermark: needs_watermark(id),
             last: None,
             marks: budget::marks(
                 &self.meters,
@@ -270,8 +270,8 @@ impl Wiring<'_> {
         };
         let is_real = self.options.clock == ClockKind::Real;
         let outputs = || def.outputs.iter().enumerate().map(|(at, port)| (PortId::at(at), port));
-        let tells_any = outputs().any(|(id, _)| tells(id));
-        let is_watched = checked.cancelled
+        let tells_any = outputs().any(|(id, _)| needs_watermark(id));
+        let is_watched = checked.canceled
             || tells_any
             || graph.interrupt.is_some_and(|(node, _)| node == node_index)
             || matches!(checked.on_error, OnError::Degrade(_))
@@ -288,7 +288,7 @@ impl Wiring<'_> {
             }),
             restarts: Restarts::default(),
             down: None,
-            epoch: u32::from(checked.cancelled),
+            epoch: u32::from(checked.canceled),
             is_source: def.is_source(),
             is_timed: def.is_source() || def.timed,
             is_sink: !graph.edges.iter().any(|edge| edge.from.0 == node_index && !edge.feedback),
@@ -297,14 +297,14 @@ impl Wiring<'_> {
             on_time_fault: checked.on_time_fault,
             rewinds: 0,
             is_watched,
-            tells: tells_any,
-            sends_far: false,
-            has_news: false,
-            bound: Bound::NONE,
+            needs_watermark: tells_any,
+            sends_remote: false,
+            watermark_changed: false,
+            bound: Watermark::MIN,
             outputs: outputs().map(output).collect(),
             outbox: Outbox::new(SLOTS),
             taken_by: 0,
-            lane: None,
+            chain_next: None,
             phase: Phase::Running,
             resume: if def.is_source() { Resume::Now } else { Resume::Done },
             wake: None,
@@ -323,13 +323,14 @@ impl Wiring<'_> {
     }
 }
 
-/// On the virtual clock no time passes while a sender waits, so none is dropped for want of room.
+/// On the virtual clock no time passes while a sender waits, so no packet is dropped for lack of
+/// space.
 fn effective(edge: &Edge, clock: ClockKind) -> EdgePolicy {
     let policy = edge.policy;
     let queue = if policy.on_full == OnFull::Latest { 1 } else { policy.queue };
     match clock {
         ClockKind::Real => policy,
-        // Its sender must never wait for those that wait for it.
+        // The sender of a feedback edge must not wait for nodes that wait for it.
         ClockKind::Virtual if edge.feedback => policy,
         ClockKind::Virtual => EdgePolicy { on_full: OnFull::Block, queue, ..policy },
     }

@@ -1,4 +1,4 @@
-//! The loop of one thread: which of its nodes is called next.
+//! Loop of one thread: selects the node to call next.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -10,7 +10,7 @@ use afferent_graph::{Outbox, Packet, Resume, Timestamp};
 
 use crate::{
     Failure, FailureKind, Handled, RunError,
-    clock::{Watch, lockstep::Sleep},
+    clock::{ThreadClock, lockstep::Sleep},
     edge::{
         Inlet, Outlet,
         port::Input,
@@ -28,48 +28,48 @@ use afferent_spec::OnError;
 
 mod chain;
 
-use chain::{HOPS, Hop, Rows};
+use chain::{Bursts, ChainCall, MAX_CHAIN_CALLS};
 
-/// The nodes of one thread, senders before receivers.
+/// Nodes of one thread, senders first.
 ///
-/// The node nearest to the sinks that has something to do goes first, one packet at a time: what
-/// a node sent is followed to its end before the node sends more, without recursion, and queues
-/// within the thread stay short. Sources are called when nothing else is left to do. A node whose
-/// receiver has no room is passed over; the thread itself waits only when nothing can go on.
-pub(crate) struct Group {
+/// The ready node nearest to the sinks is called first, one packet at a time. A packet is followed
+/// to its end before its source sends more, without recursion, and queues within the thread stay
+/// short. Sources are called when nothing else is ready. A node with a full receiver is skipped;
+/// the thread waits only when no node can continue.
+pub(crate) struct Worker {
     runners: Vec<Runner>,
-    /// Nodes that may have something to do.
+    /// Nodes that may have work.
     ready: Ready,
-    /// Nodes that another thread can give something to do.
+    /// Nodes that other threads can give work.
     far: Ready,
-    /// Nodes that may be called because it is time.
+    /// Nodes with calls at a time.
     timed: Vec<usize>,
-    /// Of each node the only receiver, where there is one and it is in this thread.
+    /// Only receiver of each node, if it is in this thread.
     receivers: Vec<Option<usize>>,
-    /// Hops in the lane that are not counted yet.
-    hops: Vec<Hop>,
-    /// Rows of calls in the lane that were timed as a whole only.
-    rows: Rows,
-    /// The node that was called last in the lane.
+    /// Calls of the fused chain that are not counted yet.
+    chain_calls: Vec<ChainCall>,
+    /// Bursts of chain calls that were timed as a whole.
+    bursts: Bursts,
+    /// Node that was called last in the chain.
     receiver: usize,
-    /// What is on its way in the lane: the packet of this node, and what it sends.
-    hands: [Outbox; 2],
-    /// Which of the two has the packet.
+    /// The packet of the current chain call, and the packets that it sends.
+    outboxes: [Outbox; 2],
+    /// Index of the outbox that holds the packet.
     near: usize,
     waker: Arc<Waker>,
     pub(crate) shared: Arc<Shared>,
     board: Arc<Board>,
-    /// Read after each call and sleep, which is when the next call starts.
-    pub(crate) watch: Watch,
-    /// Calls of sources so far.
+    /// Read after each call and sleep, which is the start of the next call.
+    pub(crate) watch: ThreadClock,
+    /// Number of source calls.
     turns: u64,
-    /// When the next node is called because it is time, as far as that is known.
+    /// Next call at a time, as far as known.
     due: Option<Timestamp>,
-    /// How long it looks for work before it sleeps.
+    /// Time to spin before sleeping.
     spin: Option<Duration>,
 }
 
-impl Group {
+impl Worker {
     pub(crate) fn new(
         index: usize,
         mut runners: Vec<Runner>,
@@ -81,12 +81,13 @@ impl Group {
         for (node_index, runner) in runners.iter_mut().enumerate() {
             ready.insert(node_index);
             let mut outlets = runner.outputs.iter().flat_map(|output| &output.outlets);
-            let sends_far = outlets.any(|outlet| matches!(outlet, Outlet::Far(_)));
-            runner.sends_far = sends_far && runner.epoch == 0 && shared.clock.lockstep.is_none();
-            // An interrupt comes from anywhere, and so does the end of what is under way.
+            let sends_remote = outlets.any(|outlet| matches!(outlet, Outlet::Remote(_)));
+            runner.sends_remote =
+                sends_remote && runner.epoch == 0 && shared.clock.lockstep.is_none();
+            // An interrupt and the end of draining can come from any thread.
             if runner.epoch != 0
-                || sends_far
-                || runner.inputs.iter().any(|input| input.inlet.is_far() || input.limited)
+                || sends_remote
+                || runner.inputs.iter().any(|input| input.inlet.is_remote() || input.limited)
             {
                 far.insert(node_index);
             }
@@ -98,22 +99,22 @@ impl Group {
         let timed =
             (0..runners.len()).filter(|node_index| is_timed(&runners[*node_index])).collect();
         let receivers: Vec<_> = runners.iter().map(only_receiver).collect();
-        // On the virtual clock there is nothing to gain.
+        // The virtual clock gains nothing from it.
         if shared.clock.lockstep.is_none() {
             chain::lay(&mut runners, &receivers);
         }
-        let watch = Watch::new(&shared.clock, index, shared.calling[index].clone());
-        let rows = Rows::new(runners.len());
+        let watch = ThreadClock::new(&shared.clock, index, shared.calling[index].clone());
+        let bursts = Bursts::new(runners.len());
         Self {
             runners,
             ready,
             far,
             timed,
             receivers,
-            hops: Vec::with_capacity(HOPS),
-            rows,
+            chain_calls: Vec::with_capacity(MAX_CHAIN_CALLS),
+            bursts,
             receiver: 0,
-            hands: [(); 2].map(|()| Outbox::new(SLOTS)),
+            outboxes: [(); 2].map(|()| Outbox::new(SLOTS)),
             near: 0,
             waker,
             shared,
@@ -125,7 +126,7 @@ impl Group {
         }
     }
 
-    /// Runs until every node has ended; gives them back, still open.
+    /// Runs until every node has ended; returns them, still open.
     pub(crate) fn run(mut self) -> Vec<Runner> {
         self.watch.read(&self.shared.clock);
         loop {
@@ -147,7 +148,7 @@ impl Group {
         self.runners
     }
 
-    /// Whether the run is to end, and the time for what is under way is over.
+    /// True if the run stops and the time limit for draining has passed.
     fn is_cut(&self) -> bool {
         self.waker.stops() && self.shared.stop.is_cut()
     }
@@ -174,10 +175,10 @@ impl Group {
         }
     }
 
-    /// The next thing that the node at `place` has to do.
+    /// Performs the next step of a node.
     fn step(&mut self, node_index: usize) {
         let runner = &mut self.runners[node_index];
-        if runner.is_behind(&self.shared) {
+        if runner.has_pending_interrupt(&self.shared) {
             self.cancel(node_index);
             return;
         }
@@ -187,12 +188,12 @@ impl Group {
             }
             return;
         }
-        if runner.has_news {
+        if runner.watermark_changed {
             self.tell(node_index);
         }
         let runner = &mut self.runners[node_index];
         match runner.phase {
-            // Until it is opened again, its inputs wait.
+            // Its inputs wait until it is reopened.
             Phase::Running if runner.down.is_some() => self.ready.remove(node_index),
             Phase::Running => {
                 let now = self.watch.moment.now;
@@ -203,17 +204,17 @@ impl Group {
                     Taken::Next(input) => {
                         self.call(node_index, Call::Packet(input, &mut packet));
                     }
-                    // What waits belongs to an epoch that it has to hear of first.
-                    Taken::Empty if runner.is_behind(&self.shared) => {}
+                    // The node has to handle the epoch of the waiting packet first.
+                    Taken::Empty if runner.has_pending_interrupt(&self.shared) => {}
                     Taken::Empty => {
                         self.ready.remove(node_index);
-                        self.pass_bound(node_index);
+                        self.forward_watermark(node_index);
                     }
-                    // It waits for a time that it asked for.
+                    // The node waits for a time that it asked for.
                     Taken::Over if runner.wake.is_some() => self.ready.remove(node_index),
                     Taken::Over => {
-                        // Who joins does not wait for the end of what accompanies, and nobody for
-                        // that of what comes back.
+                        // A synchronizer does not wait for the end of its secondary inputs, and no
+                        // node for the end of a feedback edge.
                         let open = |input: &Input| input.feedback;
                         if runner.join.is_some() || runner.inputs.iter().any(open) {
                             self.close_inputs(node_index);
@@ -229,21 +230,21 @@ impl Group {
         }
     }
 
-    /// Calls the node at `place`, then those that its packets lead to at once.
+    /// Calls the node, then the receivers of its packets that can be called at once.
     fn call(&mut self, node_index: usize, call: Call<'_>) {
         let last = matches!(call, Call::Finish);
         let called = self.runners[node_index].call(&self.shared, &mut self.watch, call);
         if let Err(failure) = called {
             self.fail(node_index, *failure, last);
         }
-        self.hand_on(node_index);
+        self.follow_packets(node_index);
     }
 
-    /// Hands on what the node at `place` has just sent, from node to node: while it is one packet,
-    /// and its only receiver is in this thread, has nothing else to do and can be called with it.
-    /// The packet needs no queue and stays where its sender put it.
-    fn hand_on(&mut self, node_index: usize) {
-        let mut node_index = self.run_lane(node_index);
+    /// Follows the packets of the node from call to call: as long as a call sent one packet, whose
+    /// only receiver is in this thread, idle, and ready for it. The packet needs no queue and stays
+    /// in the slot of its sender.
+    fn follow_packets(&mut self, node_index: usize) {
+        let mut node_index = self.follow_chain(node_index);
         while let Some(receiver) = self.receivers[node_index] {
             let runners = self.runners.get_disjoint_mut([node_index, receiver]);
             let Ok([sender, runner]) = runners else { break };
@@ -259,28 +260,28 @@ impl Group {
             if let Err(failure) = called {
                 self.fail(receiver, *failure, false);
             }
-            node_index = self.run_lane(receiver);
+            node_index = self.follow_chain(receiver);
         }
         if self.runners[node_index].has_more() {
             self.ready.insert(node_index);
         }
     }
 
-    /// An interrupt has made the work of the node obsolete.
+    /// Handles an interrupt that made the work of the node obsolete.
     #[cold]
     fn cancel(&mut self, node_index: usize) {
         let runner = &mut self.runners[node_index];
         runner.epoch = self.shared.interrupt.answer(runner.node_index);
         runner.context.origin.epoch = runner.epoch;
         runner.stats.interrupts += 1;
-        // Its streams may begin anew, also in time: sound that was made ahead is not.
-        // What stands in for results of a call that fails is as obsolete as they are.
+        // Its streams may restart in time: audio that was produced ahead is not played. The packet
+        // of the degrade policy is obsolete, too.
         for output in &mut runner.outputs {
             output.timeline.forgive();
             output.last = None;
         }
         let epoch = runner.epoch;
-        self.discard_outbox(node_index, epoch, Queue::count_cancelled);
+        self.discard_outbox(node_index, epoch, Queue::count_canceled);
         for input in &mut self.runners[node_index].inputs {
             if let Some(sender) = input.inlet.purge(epoch) {
                 self.ready.insert(sender);
@@ -297,9 +298,10 @@ impl Group {
         self.ready.insert(node_index);
     }
 
-    /// Calls the node that has been due for longest, or opens one again; whether anything changed.
+    /// Calls the node that has been due for longest, or reopens one; returns true if anything
+    /// changed.
     ///
-    /// The clock was read after the last call, or the last sleep: that is now.
+    /// The clock was read after the last call or sleep.
     fn call_due(&mut self) -> bool {
         let now = self.watch.moment.now;
         if self.shared.end.is_some_and(|end| now >= end) {
@@ -320,7 +322,7 @@ impl Group {
         self.due = next.map(|(due, ..)| due);
         let Some((due, _, node_index)) = next else { return false };
         let runner = &mut self.runners[node_index];
-        // What a node still has to say is let out.
+        // A node may finish the packets that it is still sending.
         let has_more = !runner.is_source && runner.resume == Resume::Now;
         let is_over = self.waker.stops() || (completes && runner.is_source);
         if is_over && !has_more {
@@ -343,7 +345,7 @@ impl Group {
             return true;
         }
         if let Some(join) = runner.join.as_mut().filter(|join| join.due == Some(due)) {
-            // The wait of its leading packet is over.
+            // The wait of the primary packet is over.
             join.due = None;
             self.ready.insert(node_index);
             return true;
@@ -357,14 +359,15 @@ impl Group {
         true
     }
 
-    /// Hands the first packet of the outbox to the edges of its output; whether all had room.
+    /// Offers the first packet of the outbox to the edges of its output; true if all of them took
+    /// it.
     fn deliver(&mut self, node_index: usize) -> bool {
         let runner = &mut self.runners[node_index];
         let Some((output, packet)) = runner.outbox.pop() else { return true };
         let outlets = runner.outputs[output].outlets.len();
         let mut packet = Some(packet);
         for outlet in runner.taken_by..outlets {
-            // The last edge gets the packet itself, so that a lone receiver can change it in place.
+            // The last edge gets the packet itself, so that a single receiver can modify it.
             let last = outlet + 1 == outlets;
             let offered = if last { packet.take() } else { packet.as_ref().map(Packet::share) };
             let Some(mut offered) = offered else { break };
@@ -387,9 +390,9 @@ impl Group {
         packet: &mut Packet,
     ) -> bool {
         match &self.runners[node_index].outputs[output].outlets[outlet] {
-            Outlet::Far(edge) => edge.offer(packet),
-            &Outlet::Near { receiver, input } => {
-                let Inlet::Near { queue, .. } = &mut self.runners[receiver].inputs[input].inlet
+            Outlet::Remote(edge) => edge.offer(packet),
+            &Outlet::Local { receiver, input } => {
+                let Inlet::Local { queue, .. } = &mut self.runners[receiver].inputs[input].inlet
                 else {
                     return true;
                 };
@@ -402,7 +405,7 @@ impl Group {
         }
     }
 
-    /// Does about `failure` what the policy of the node says. What it has sent is still delivered.
+    /// Applies the policy of the node to `failure`. Packets that it has sent are still delivered.
     #[cold]
     fn fail(&mut self, node_index: usize, mut failure: Failure, last: bool) {
         let runner = &mut self.runners[node_index];
@@ -413,14 +416,14 @@ impl Group {
             Handled::Degraded => {}
             Handled::Restarted => {
                 let node = runner.node.take();
-                // A node that panics while it closes is gone all the same.
+                // A node that panics while it is closed is gone all the same.
                 drop(catch_unwind(AssertUnwindSafe(|| drop(node))));
             }
             Handled::Stopped => self.give_up(node_index),
         }
     }
 
-    /// Opens a node that is down.
+    /// Reopens a node that is down.
     #[cold]
     fn reopen(&mut self, node_index: usize) {
         let runner = &mut self.runners[node_index];
@@ -454,12 +457,12 @@ impl Group {
         self.close_inputs(node_index);
     }
 
-    /// Tells who joins the streams of a node how far it has come.
+    /// Sends the watermark of a node to downstream synchronizers.
     fn tell(&mut self, node_index: usize) {
         let bound = self.runners[node_index].bound;
-        self.runners[node_index].has_news = false;
+        self.runners[node_index].watermark_changed = false;
         for output in 0..self.runners[node_index].outputs.len() {
-            if self.runners[node_index].outputs[output].tells {
+            if self.runners[node_index].outputs[output].needs_watermark {
                 for outlet in 0..self.runners[node_index].outputs[output].outlets.len() {
                     self.at_outlet(node_index, output, outlet, |queue| queue.advance(bound));
                 }
@@ -467,13 +470,13 @@ impl Group {
         }
     }
 
-    /// A node in step that has nothing to do is as far as who sends to it.
-    fn pass_bound(&mut self, node_index: usize) {
+    /// Forwards the watermark of the senders of an idle node whose outputs are in step.
+    fn forward_watermark(&mut self, node_index: usize) {
         let runner = &mut self.runners[node_index];
-        if let ([input], true) = (runner.inputs.as_slice(), runner.tells) {
+        if let ([input], true) = (runner.inputs.as_slice(), runner.needs_watermark) {
             let Some(bound) = input.inlet.outlook() else { return };
             runner.advance(bound);
-            if runner.has_news {
+            if runner.watermark_changed {
                 self.tell(node_index);
             }
         }
@@ -490,7 +493,7 @@ impl Group {
         }
     }
 
-    /// Ends the streams that the node sends.
+    /// Ends the output streams of the node.
     #[cold]
     fn end(&mut self, node_index: usize) {
         self.runners[node_index].phase = Phase::Ended;
@@ -513,9 +516,10 @@ impl Group {
         change: impl FnOnce(&mut Queue),
     ) {
         match &self.runners[node_index].outputs[output].outlets[outlet] {
-            Outlet::Far(edge) => edge.send(change),
-            &Outlet::Near { receiver, input } => {
-                if let Inlet::Near { queue, .. } = &mut self.runners[receiver].inputs[input].inlet {
+            Outlet::Remote(edge) => edge.send(change),
+            &Outlet::Local { receiver, input } => {
+                if let Inlet::Local { queue, .. } = &mut self.runners[receiver].inputs[input].inlet
+                {
                     change(queue);
                     self.ready.insert(receiver);
                 }
@@ -523,7 +527,7 @@ impl Group {
         }
     }
 
-    /// Ends every node now: what is under way is dropped and counted.
+    /// Ends every node now: packets in flight are dropped and counted.
     #[cold]
     fn cut(&mut self) {
         for node_index in 0..self.runners.len() {
@@ -541,9 +545,9 @@ impl Group {
         }
     }
 
-    /// Drops what waits in the outbox and belongs to an epoch before `epoch`.
+    /// Drops packets in the outbox of an epoch earlier than `epoch`.
     fn discard_outbox(&mut self, node_index: usize, epoch: u32, count: fn(&mut Queue)) {
-        // Packets stand in the order of their calls, so those of earlier epochs go first.
+        // Packets are in the order of their calls, so earlier epochs come first.
         while let Some((output, packet)) = self.runners[node_index].outbox.pop() {
             if packet.header.epoch >= epoch {
                 self.runners[node_index].outbox.put_back(output, packet);
@@ -556,9 +560,9 @@ impl Group {
         }
     }
 
-    /// Waits until another thread, a source that is due, or the end of the run gives work.
+    /// Sleeps until another thread, a due source, or the end of the run gives work.
     fn sleep(&mut self) {
-        self.rows.rested = true;
+        self.bursts.rested = true;
         let (now, due) = (self.watch.moment.now, self.due);
         let deadline = if self.waker.stops() { self.shared.stop.deadline() } else { None };
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
@@ -585,12 +589,11 @@ impl Group {
     }
 }
 
-/// The place of the only receiver of what a node sends, when it is in the same thread and does not
-/// want to know when there is nothing.
+/// Index of the only receiver of a node, if it is in the same thread and needs no watermark.
 fn only_receiver(runner: &Runner) -> Option<usize> {
     match runner.outputs.as_slice() {
-        [output] if !runner.tells => match output.outlets.as_slice() {
-            [Outlet::Near { receiver, .. }] => Some(*receiver),
+        [output] if !runner.needs_watermark => match output.outlets.as_slice() {
+            [Outlet::Local { receiver, .. }] => Some(*receiver),
             _ => None,
         },
         _ => None,

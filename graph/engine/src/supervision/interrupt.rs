@@ -1,15 +1,14 @@
-//! Interrupting the nodes whose work can become obsolete.
+//! Interrupts: canceling the work of nodes that has become obsolete.
 //!
-//! An interrupt begins an epoch. A packet gets the epoch in which it comes to the first node that
-//! can be cancelled, and hands it down to what is made of it; packets of earlier epochs are
-//! obsolete. What other nodes have and do stays valid, so what they send after the interrupt
-//! belongs to the new epoch, however long they have worked on it.
+//! An interrupt starts an epoch. A packet gets the epoch in which it reaches the first node that
+//! can be canceled, and derived packets inherit it; packets of earlier epochs are obsolete. Work of
+//! other nodes stays valid: packets that they send after the interrupt belong to the new epoch,
+//! however long they took.
 //!
-//! A cancelled node hears of the interrupt on its own thread, between two calls: its outbox and
-//! its queues are emptied, then it forgets what is half done ([`Node::cancel`]). A call that is
-//! under way sees a flag, and what it sends is dropped. On the virtual clock an interrupt comes
-//! when everything that happened before it has come to rest, so that it hits the same packets in
-//! every run.
+//! A canceled node handles the interrupt on its own thread between two calls: its outbox and queues
+//! are emptied, then [`Node::cancel`] discards unfinished work. A running call sees a flag, and its
+//! packets are dropped. On the virtual clock an interrupt waits until all threads rest, so that it
+//! affects the same packets in every run.
 //!
 //! [`Node::cancel`]: afferent_graph::Node::cancel
 
@@ -23,7 +22,7 @@ use crate::sys::{
     wake::Waker,
 };
 
-/// Interrupts a running graph from elsewhere, as a packet of its interrupting output does.
+/// Interrupts a running graph from another thread, as a packet of its interrupting output does.
 ///
 /// Clones interrupt the same run.
 #[derive(Clone)]
@@ -31,13 +30,13 @@ pub struct InterruptHandle(Arc<Interruption>);
 
 struct Interruption {
     epoch: AtomicU32,
-    /// Of each node, in the order of the graph: its present call is obsolete.
-    cancelled: Vec<(bool, Arc<Flag>)>,
-    /// Epoch and flags change together.
+    /// For each node of the graph: whether it can be canceled, and the flag of its current call.
+    canceled: Vec<(bool, Arc<Flag>)>,
+    /// Guards epoch and flags, which change together.
     change: Mutex<()>,
-    /// The threads of the nodes that can be cancelled.
+    /// Threads of the nodes that can be canceled.
     wakers: Vec<Arc<Waker>>,
-    /// On the virtual clock an interrupt waits until all threads do.
+    /// On the virtual clock an interrupt waits until all threads rest.
     waits: bool,
     pending: AtomicBool,
 }
@@ -49,15 +48,15 @@ impl Default for InterruptHandle {
 }
 
 impl InterruptHandle {
-    /// For a run whose nodes can be cancelled as `cancelled` says, on the threads of `wakers`.
-    pub(crate) fn new(cancelled: &[bool], wakers: Vec<Arc<Waker>>, waits: bool) -> Self {
-        let cancelled = cancelled.iter().map(|can| (*can, Arc::default())).collect();
+    /// Interrupt of the nodes marked in `canceled`, on the threads of `wakers`.
+    pub(crate) fn new(canceled: &[bool], wakers: Vec<Arc<Waker>>, waits: bool) -> Self {
+        let canceled = canceled.iter().map(|can| (*can, Arc::default())).collect();
         let (epoch, pending) = (AtomicU32::new(1), AtomicBool::new(false));
         let change = Mutex::new(());
-        Self(Arc::new(Interruption { epoch, cancelled, change, wakers, waits, pending }))
+        Self(Arc::new(Interruption { epoch, canceled, change, wakers, waits, pending }))
     }
 
-    /// Makes the present work of the nodes that can be cancelled obsolete, and returns at once.
+    /// Makes the current work of the nodes that can be canceled obsolete, and returns at once.
     pub fn interrupt(&self) {
         if self.0.waits {
             self.0.pending.store(true, Ordering::Release);
@@ -66,13 +65,12 @@ impl InterruptHandle {
         }
     }
 
-    /// The present epoch, from one on.
+    /// Current epoch; the first one is 1.
     pub fn epoch(&self) -> u32 {
         self.0.epoch.load(Ordering::Acquire)
     }
 
-    /// Begins the epoch of an interrupt that has waited for all threads to rest; whether there was
-    /// one.
+    /// Starts the epoch of an interrupt that waited for all threads to rest; true if there was one.
     pub(crate) fn begin_pending(&self) -> bool {
         let pending = self.0.pending.swap(false, Ordering::AcqRel);
         if pending {
@@ -84,19 +82,19 @@ impl InterruptHandle {
     fn begin(&self) {
         let change = self.0.change.lock().unwrap_or_else(PoisonError::into_inner);
         self.0.epoch.fetch_add(1, Ordering::AcqRel);
-        for (_, flag) in self.0.cancelled.iter().filter(|(can, _)| *can) {
+        for (_, flag) in self.0.canceled.iter().filter(|(can, _)| *can) {
             flag.store(true, Ordering::Release);
         }
         drop(change);
         self.0.wakers.iter().for_each(|waker| waker.ring());
     }
 
-    /// Whether the present call of the node at `place` is obsolete.
+    /// Flag of the current call of the node: true if it is obsolete.
     pub(crate) fn flag(&self, node_index: usize) -> &Arc<Flag> {
-        &self.0.cancelled[node_index].1
+        &self.0.canceled[node_index].1
     }
 
-    /// The present epoch, of which the node at `place` has now heard.
+    /// Current epoch, which the node has now handled.
     pub(crate) fn answer(&self, node_index: usize) -> u32 {
         let _change = self.0.change.lock().unwrap_or_else(PoisonError::into_inner);
         self.flag(node_index).store(false, Ordering::Release);
@@ -109,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_nodes_that_can_be_cancelled_see_it() {
+    fn only_nodes_that_can_be_canceled_see_it() {
         let waker = Arc::new(Waker::default());
         let interrupt = InterruptHandle::new(&[false, true], vec![waker.clone()], false);
         interrupt.interrupt();

@@ -1,4 +1,4 @@
-//! Ending a run early.
+//! Stopping a run.
 
 use std::{
     sync::{Arc, OnceLock},
@@ -7,9 +7,9 @@ use std::{
 
 use crate::sys::wake::Waker;
 
-/// Ends a run: sources stop, what is under way is finished, then the nodes are closed.
+/// Stops a run: sources end, packets in flight are handled, then the nodes are closed.
 ///
-/// Clones end the same run. Meant for a Ctrl-C handler that runs on a thread of its own.
+/// Clones stop the same run. Intended for a Ctrl-C handler on a thread of its own.
 #[derive(Clone)]
 pub struct StopHandle(Arc<Stop>);
 
@@ -17,7 +17,7 @@ pub(crate) struct Stop {
     asked: OnceLock<Instant>,
     drain: Duration,
     wakers: Vec<Arc<Waker>>,
-    /// Tells whoever waits for the end of the run.
+    /// Notifies the caller that waits for the end of the run.
     tell: Box<dyn Fn() + Send + Sync>,
 }
 
@@ -30,7 +30,7 @@ impl StopHandle {
         Self(Arc::new(Stop { asked: OnceLock::new(), drain, wakers, tell: Box::new(tell) }))
     }
 
-    /// Asks the run to end and returns at once. Asking again changes nothing.
+    /// Asks the run to stop, and returns at once. Repeated calls have no effect.
     pub fn stop(&self) {
         if self.0.asked.set(Instant::now()).is_ok() {
             self.0.wakers.iter().for_each(|waker| waker.stop());
@@ -38,22 +38,22 @@ impl StopHandle {
         }
     }
 
-    /// Ends the sources of a run that nobody has asked to end. What is under way takes its time.
+    /// Ends the sources of a run that was not asked to stop. Draining has no time limit.
     pub(crate) fn complete(&self) {
         self.0.wakers.iter().for_each(|waker| waker.complete());
     }
 
-    /// Whether the run has been asked to end.
+    /// True if the run was asked to stop.
     pub fn is_asked(&self) -> bool {
         self.0.asked.get().is_some()
     }
 
-    /// When draining is cut short, once the run has been asked to end; `None` also for never.
+    /// Time limit of draining, after the run was asked to stop; `None` for no limit.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         self.0.asked.get().and_then(|asked| asked.checked_add(self.0.drain))
     }
 
-    /// Whether the time for draining is over.
+    /// True if the time limit of draining has passed.
     pub(crate) fn is_cut(&self) -> bool {
         self.deadline().is_some_and(|deadline| Instant::now() >= deadline)
     }

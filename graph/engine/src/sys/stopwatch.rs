@@ -1,4 +1,4 @@
-//! The real clock, read at the price of a processor instruction.
+//! The real clock, read at the cost of a processor instruction.
 
 use std::time::Instant;
 
@@ -7,71 +7,68 @@ pub(crate) use tick_counter::aarch64_tick_counter as ticks;
 #[cfg(target_arch = "x86_64")]
 pub(crate) use tick_counter::x86_64_tick_counter as ticks;
 
-/// Where there is no counter, the clock of the system is read every time.
+/// Without a tick counter, the system clock is read every time.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub(crate) fn ticks() -> u64 {
     0
 }
 
-/// The clock of the system as one thread reads it: for a short time after each reading, the ticks
-/// of the processor since then are added to it.
+/// System clock as one thread reads it: for a short time after each reading, elapsed ticks of the
+/// processor are added to it.
 ///
-/// The rate of the ticks is measured beside the clock all the time, and a wrong one is wrong for
-/// this short time only: it is the shorter the less is known of the rate. So it does not matter
-/// whether the counter keeps its rate, and a thread that moves to another processor soon reads the
-/// clock again.
+/// The tick rate is measured against the clock all the time, and a wrong rate matters only within
+/// this short time, which is shorter the less is known about the rate. So the counter need not have
+/// a constant rate, and a thread that moves to another processor soon reads the clock again.
 #[derive(Debug, Default)]
 pub(crate) struct Stopwatch {
-    /// The last reading: nanoseconds, and ticks.
+    /// Last reading: nanoseconds and ticks.
     last: (u64, u64),
-    /// An earlier one, from which the rate is measured, and one in between, from which it will be.
+    /// Earlier reading, from which the rate is measured, and a later one, from which it will be.
     first: (u64, u64),
     middle: (u64, u64),
-    /// Nanoseconds of a tick, in parts of 2^32.
+    /// Nanoseconds per tick, as a fraction of 2^32.
     rate: u64,
-    /// For so many ticks they are counted; none while the rate is not known.
+    /// Ticks for which the last reading is extrapolated; zero while the rate is unknown.
     reach: u64,
-    /// Ticks of [`SOON_NS`]; none while the rate is not known.
+    /// Ticks of [`SOON_NS`]; zero while the rate is unknown.
     soon: u64,
-    /// What was read last, and at which ticks. Nothing earlier is read.
+    /// Last returned time and its ticks. Time does not go back.
     latest_ns: u64,
     latest_ticks: u64,
 }
 
-/// How long a reading is good for those who do not need their own.
+/// Time for which a reading serves callers that do not need their own.
 const SOON_NS: u64 = 20_000;
 
-/// Ticks are counted for this part of the time over which their rate was measured, so that they are
-/// wrong by this part of what a reading of the clock is.
+/// Fraction of the measurement time of the rate for which ticks are extrapolated: the error is the
+/// same fraction of the error of a clock reading.
 const REACH_PART: u64 = 50;
 
-/// How long they are counted at most. A thread that sleeps for less finds its way to the node that
-/// it has woken for without the clock, which takes longer to read than all that is looked at then.
+/// Longest extrapolation. A thread that sleeps for less reaches the woken node without reading the
+/// clock, which would take longer than everything else on that path.
 const REACH_NS: u64 = 10_000_000;
 
-/// Ticks that a nanosecond has at most.
+/// Largest number of ticks per nanosecond.
 const MAX_TICKS: u64 = 10;
 
-/// Ticks that a reading of the clock may take: microseconds, where it takes tens of nanoseconds.
+/// Ticks that a reading of the clock may take: microseconds instead of tens of nanoseconds.
 const TOGETHER: u64 = 10_000;
 
-/// Over how long the rate is measured: at least this, and from half a second on between that and
-/// the double. Who reads the clock so seldom that it would be longer does without.
+/// Shortest measurement time of the rate; from half a second on, between that and twice that. A
+/// thread that reads the clock less often does without ticks.
 const LEAST_NS: u64 = 1_000_000;
 const HALF_NS: u64 = 500_000_000;
 const MOST_NS: u64 = 4_000_000_000;
 
 impl Stopwatch {
-    /// Whether these ticks are soon behind the last reading, and can be told without the clock of the
-    /// system.
+    /// True if the system clock is not needed to convert these ticks.
     #[inline]
     pub(crate) fn is_soon(&self, ticks: u64) -> bool {
         ticks.wrapping_sub(self.latest_ticks) < self.soon
             && ticks.wrapping_sub(self.last.1) < self.reach
     }
 
-    /// Nanoseconds since `start`, which is the same in every call, at the time of `ticks`: a moment
-    /// ago, or now.
+    /// Nanoseconds since `start` at `ticks`, which are recent. `start` is the same in every call.
     #[inline]
     pub(crate) fn ns_since(&mut self, start: Instant, ticks: u64) -> u64 {
         let passed = ticks.wrapping_sub(self.last.1);
@@ -92,7 +89,7 @@ impl Stopwatch {
         if after.wrapping_sub(before) < TOGETHER {
             self.note(ns, after);
         } else {
-            // The thread was interrupted in between: the two do not belong together.
+            // The thread was preempted between the two readings.
             self.reach = 0;
         }
         self.latest_ns.max(ns)
@@ -125,11 +122,11 @@ mod tests {
 
     const SECOND: u64 = 1_000_000_000;
 
-    /// A stopwatch that has seen ticks of `per_ms` a millisecond.
+    /// Stopwatch that has measured `per_ms` ticks per millisecond.
     fn after_a_millisecond(per_ms: u64) -> Stopwatch {
         let mut stopwatch = Stopwatch::default();
         stopwatch.note(SECOND, 5000);
-        assert_eq!(stopwatch.reach, 0, "one reading tells no rate");
+        assert_eq!(stopwatch.reach, 0, "one reading needs_watermark no rate");
         stopwatch.note(SECOND + 1_000_000, 5000 + per_ms);
         stopwatch
     }
@@ -184,8 +181,8 @@ mod tests {
         while before < 5_000_000 {
             let (first, ns, last) = (elapsed(), stopwatch.ns_since(start, ticks()), elapsed());
             assert!(ns >= before, "{ns} after {before}");
-            // It is wrong by a reading of the clock, which may be interrupted for `TOGETHER` ticks: no
-            // more than a nanosecond each.
+            // The error is that of a clock reading, which may be preempted for `TOGETHER` ticks of
+            // at most one nanosecond.
             let near = TOGETHER;
             assert!(first <= ns + near && ns <= last + near, "{first} {ns} {last}");
             before = ns;

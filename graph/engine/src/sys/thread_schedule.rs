@@ -6,8 +6,8 @@ use thread_priority::{
     set_thread_priority_and_policy, thread_native_id,
 };
 
-/// Schedules the calling thread, which is that of the node `name`, so. Says what this machine
-/// does not allow; the thread then runs as others do.
+/// Schedules the calling thread, which runs the node `name`. Returns the settings that this machine
+/// refuses; the thread then runs without them.
 pub(crate) fn apply(schedule: &Schedule, name: &str) -> Vec<String> {
     let mut refused = Vec::new();
     if let Some(cpu) = schedule.cpu {

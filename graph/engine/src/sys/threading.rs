@@ -1,4 +1,4 @@
-//! Locks, atomics and threads: those of the standard library, or those of the model checker.
+//! Locks, atomics and threads of the standard library, or of the model checker.
 
 #[cfg(not(shuttle))]
 pub(crate) use std::{

@@ -1,10 +1,10 @@
-//! How soon the system runs a thread that was woken.
+//! Time slices of threads (EEVDF).
 //!
-//! When both have the same processor, the thread that wakes another one goes on until it sleeps or
-//! its slice of time is over, and a packet waits meanwhile. From version 6.12 on, Linux lets a
-//! thread ask for the length of its slices. Shorter ones are no more time, but a thread with shorter
-//! ones is let in when it wakes. So among the threads of a graph, those nearer to the sinks ask for
-//! shorter slices: as within a thread, what is under way goes on before more comes in.
+//! A thread that wakes another one on the same processor keeps running until it sleeps or its time
+//! slice ends, and the packet waits. Since version 6.12, Linux lets a thread request its slice
+//! length. A shorter slice gives no more time, but the thread preempts others when it wakes.
+//! Threads nearer to the sinks therefore request shorter slices: packets in flight go on before new
+//! ones enter.
 #![cfg_attr(
     target_os = "linux",
     expect(unsafe_code, reason = "system calls that no library offers as functions")
@@ -12,20 +12,20 @@
 
 use std::time::Duration;
 
-/// The shortest that Linux gives.
+/// Shortest slice that Linux accepts.
 const SHORTEST: Duration = Duration::from_micros(100);
 
-/// So many threads in a row have different slices; the longest is shorter than what the system gives
-/// by itself.
+/// Number of threads in a row with different slices; the longest is shorter than the default of the
+/// system.
 const STEPS: u32 = 4;
 
-/// The slice of a thread whose packets pass so many threads more.
+/// Slice of a thread with `threads` threads downstream of it.
 pub(crate) fn before(threads: u32) -> Duration {
     SHORTEST * (1 << threads.min(STEPS))
 }
 
-/// Asks for slices of this length for the calling thread. Where the system does not know such a
-/// thing, or the thread is a real-time one, everything stays as it is.
+/// Requests slices of this length for the calling thread. Has no effect on systems without the
+/// feature and on real-time threads.
 #[cfg(target_os = "linux")]
 pub(crate) fn request(slice: Duration) {
     const TIME_SHARING: [u32; 2] =
@@ -33,7 +33,7 @@ pub(crate) fn request(slice: Duration) {
     let known = attributes().filter(|known| TIME_SHARING.contains(&known.sched_policy));
     if let Some(mut wanted) = known {
         wanted.sched_runtime = u64::try_from(slice.as_nanos()).unwrap_or(u64::MAX);
-        // SAFETY: the system reads as many bytes as the attributes have, which they say.
+        // SAFETY: the kernel reads as many bytes as the attributes state.
         let _ = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const wanted, 0) };
     }
 }
@@ -41,7 +41,7 @@ pub(crate) fn request(slice: Duration) {
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn request(_: Duration) {}
 
-/// How the calling thread is scheduled.
+/// Scheduling attributes of the calling thread.
 #[cfg(target_os = "linux")]
 fn attributes() -> Option<libc::sched_attr> {
     let size = size_of::<libc::sched_attr>() as u32;
@@ -55,7 +55,7 @@ fn attributes() -> Option<libc::sched_attr> {
         sched_deadline: 0,
         sched_period: 0,
     };
-    // SAFETY: the system writes no more than `size` bytes.
+    // SAFETY: the kernel writes at most `size` bytes.
     let result = unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut found, size, 0) };
     (result == 0).then_some(found)
 }
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_is_nearer_to_the_end_comes_first() {
+    fn threads_nearer_to_the_sinks_have_shorter_slices() {
         let slices = [0, 1, 2, 3, 4, 5, u32::MAX].map(before);
         assert!(slices.is_sorted() && slices[0] < slices[1] && slices[4] == slices[6]);
     }

@@ -1,4 +1,4 @@
-//! How a sleeping thread learns that there is something to do.
+//! Waking sleeping threads.
 
 use std::{
     hint,
@@ -11,16 +11,16 @@ use crate::sys::threading::{
     thread::{self, Thread},
 };
 
-/// The alarm of one thread, shared by everything that can give it work.
+/// Wake flag of one thread, shared by everything that can give it work.
 ///
-/// Ringing it again before the thread has answered costs one atomic exchange; the operating
-/// system is asked only when the thread sleeps, and then once.
+/// Setting the flag again before the thread has answered costs one atomic exchange. The operating
+/// system is called only if the thread sleeps, and then once.
 ///
-/// What a thread looks at when it wakes stands together.
+/// Fields that a waking thread reads share a cache line.
 #[derive(Default)]
 pub(crate) struct Waker {
     rung: AtomicBool,
-    /// Somebody wants its figures.
+    /// A reader waits for its figures.
     asked: AtomicBool,
     /// The run is to end.
     stops: AtomicBool,
@@ -30,12 +30,12 @@ pub(crate) struct Waker {
 }
 
 impl Waker {
-    /// Says whose alarm it is. Before that, ringing is remembered and wakes nobody.
+    /// Sets the thread to wake. A wake before that is remembered.
     pub(crate) fn belongs_to(&self, thread: Thread) {
         drop(self.thread.set(thread));
     }
 
-    /// What was done before is seen by the thread after it has answered.
+    /// Writes before this call are visible to the thread after it has answered.
     pub(crate) fn ring(&self) {
         if !self.rung.swap(true, Ordering::AcqRel)
             && let Some(thread) = self.thread.get()
@@ -44,18 +44,18 @@ impl Waker {
         }
     }
 
-    /// Asks the thread for its figures, until they are told.
+    /// Asks the thread for its figures, until they are published.
     pub(crate) fn ask(&self) {
         self.asked.store(true, Ordering::Release);
         self.ring();
     }
 
-    /// The figures were told.
+    /// The figures were published.
     pub(crate) fn told(&self) {
         self.asked.store(false, Ordering::Release);
     }
 
-    /// Whether somebody waits for the figures of the thread.
+    /// True if a reader waits for the figures of the thread.
     pub(crate) fn is_asked(&self) -> bool {
         self.asked.load(Ordering::Acquire)
     }
@@ -66,7 +66,7 @@ impl Waker {
         self.ring();
     }
 
-    /// Whether the run is to end.
+    /// True if the run is to end.
     #[inline]
     pub(crate) fn stops(&self) -> bool {
         self.stops.load(Ordering::Acquire)
@@ -78,25 +78,25 @@ impl Waker {
         self.ring();
     }
 
-    /// Whether its sources are to end.
+    /// True if its sources are to end.
     #[inline]
     pub(crate) fn completes(&self) -> bool {
         self.completes.load(Ordering::Acquire)
     }
 
-    /// Whether it rings.
+    /// True if a wake is pending.
     pub(crate) fn rings(&self) -> bool {
         self.rung.load(Ordering::Acquire)
     }
 
-    /// Turns it off; whether it rang. Look for work afterwards, not before.
+    /// Clears the flag; true if it was set. Look for work afterwards, not before.
     pub(crate) fn answer(&self) -> bool {
         // The load alone keeps the cache line shared while nothing happens.
         self.rings() && self.rung.swap(false, Ordering::AcqRel)
     }
 
-    /// Sleeps until it rings, no longer than `at_most`, and perhaps not so long. Only for the thread
-    /// that it belongs to.
+    /// Sleeps until woken, at most for `at_most`, possibly less. Only for the thread that the flag
+    /// belongs to.
     pub(crate) fn sleep(&self, at_most: Option<Duration>) {
         match at_most {
             _ if self.rings() => {}
@@ -106,7 +106,7 @@ impl Waker {
         }
     }
 
-    /// As [`Waker::sleep`], but looks for the alarm for as long as `spin` first.
+    /// As [`Waker::sleep`], after polling the flag for `spin`.
     pub(crate) fn spin(&self, spin: Duration, at_most: Option<Duration>) {
         let begin = Instant::now();
         let spin = at_most.map_or(spin, |most| most.min(spin));
@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_looks_for_ever_keeps_its_time_and_hears_the_alarm() {
+    fn spinning_forever_keeps_the_timeout_and_sees_the_wake() {
         let waker = Waker::default();
         waker.spin(Duration::MAX, Some(Duration::from_millis(1)));
         waker.ring();

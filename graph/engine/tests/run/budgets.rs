@@ -40,7 +40,7 @@ fn a_budget_is_measured_from_port_to_port_by_trace() {
     }
 }
 
-/// What waits is part of the time.
+/// Waiting time counts.
 #[test]
 fn waiting_counts() {
     let mut graph = Graph::default();
@@ -69,7 +69,7 @@ fn waiting_counts() {
     assert!(Duration::from_nanos(report.budgets[0].found_ns[3]) >= wait);
 }
 
-/// What accompanies another stream arrives when the node is called with it, again and again.
+/// A secondary packet arrives when the node is called with it, again and again.
 #[test]
 fn a_joined_stream_is_measured_once_for_each_trace() {
     let mut graph = Graph::default();

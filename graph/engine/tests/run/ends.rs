@@ -1,4 +1,4 @@
-//! How streams end.
+//! Ends of streams.
 
 use std::{
     sync::{

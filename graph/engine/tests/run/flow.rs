@@ -1,4 +1,4 @@
-//! Limits of what is under way behind an edge.
+//! Limits of what is in flight downstream of an edge.
 
 use std::{
     sync::{
@@ -50,7 +50,7 @@ fn slow(limit: Option<usize>, threads: Threads) -> (u64, u64, u64) {
 }
 
 #[test]
-fn a_limit_keeps_work_back_that_nobody_can_use_yet() {
+fn a_limit_holds_back_work_that_cannot_be_used_yet() {
     for limit in [1, 2, 5] {
         let (delivered, dropped, most) = slow(Some(limit), Threads::Auto);
         assert!(most <= limit as u64, "{most} under way with a limit of {limit}");

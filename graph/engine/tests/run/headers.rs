@@ -1,4 +1,4 @@
-//! What the engine writes into headers.
+//! Headers completed by the engine.
 
 use std::sync::Arc;
 
@@ -91,8 +91,8 @@ fn times_that_go_back_are_handled_by_policy() {
 /// An hour in milliseconds.
 const HOUR: u64 = 3_600_000;
 
-/// What a receiver gets of a source that sends at these times in one call: times, and whether the
-/// stream began anew; and the faults that were counted.
+/// Packets that a receiver gets from a source that sends at these times in one call, each with whether
+/// the stream restarted; and the number of faults.
 fn ahead(clock: ClockKind, policy: OnTimeFault, times: &'static [u64]) -> (Vec<(u64, bool)>, u64) {
     let mut graph = Graph::default();
     let source = graph.source(|_, cx| {
@@ -125,8 +125,8 @@ fn a_time_far_ahead_is_a_fault_and_what_follows_it_is_none() {
     let (drop, clamp) = (OnTimeFault::Drop, OnTimeFault::Clamp);
     check(drop, &[1, 2, HOUR, 3, HOUR, 4], &plain(&[1, 2, 3, 4]), 2);
     check(clamp, &[1, 2, HOUR, 3], &plain(&[1, 2, 2, 3]), 1);
-    let anew = [(1, false), (HOUR, true), (2, true), (3, false)];
-    check(OnTimeFault::Restart, &[1, HOUR, 2, 3], &anew, 2);
+    let restarted = [(1, false), (HOUR, true), (2, true), (3, false)];
+    check(OnTimeFault::Restart, &[1, HOUR, 2, 3], &restarted, 2);
     // Ten seconds more are none.
     check(drop, &[1, 9_000, 18_000], &plain(&[1, 9_000, 18_000]), 0);
     // The clock of the source was set.

@@ -15,7 +15,7 @@ use afferent_graph::{NodeError, OpenCx};
 
 use crate::kit::{Gate, Graph, Number, OUT, Seen, block, ms};
 
-/// What the test knows about interrupts without asking the engine.
+/// Progress of interrupts as the test knows it, independent of the engine.
 #[derive(Default)]
 struct Known {
     /// Interrupts that may have begun.
@@ -44,8 +44,7 @@ fn marked(number: u64, begun: u64) -> Number {
 const WORK: u64 = 100;
 const INTERRUPTS: u64 = 8;
 
-/// Work through three nodes that are cancelled, the last of which has a device that plays what it
-/// gets; two logs that are not cancelled; a source that interrupts. Returns what the device holds
+/// Work through three nodes that are canceled, the last one with a device that plays its packets; two logs that are not canceled; a source that interrupts. Returns what the device holds
 /// at the end, and the report.
 fn check(seed: u64, options: RunOptions, heavy: &[usize]) -> (Vec<u64>, Report) {
     let is_virtual = options.clock == ClockKind::Virtual;
@@ -93,16 +92,16 @@ fn check(seed: u64, options: RunOptions, heavy: &[usize]) -> (Vec<u64>, Report) 
     let speaker = graph.node("speaker", move |number, cx| {
         // On the virtual clock an interrupt waits for the present, so what is done may be older.
         let is_stale = !is_virtual && done.done.load(SeqCst) > number >> 32;
-        assert!(!is_stale || cx.cancelled(), "packet {number:x} is stale");
+        assert!(!is_stale || cx.canceled(), "packet {number:x} is stale");
         plays.lock().unwrap().push(number);
         Ok(())
     });
     let (log, logged) = graph.sink("log");
     let (mic_log, heard) = graph.sink("mic_log");
     let silenced = played.clone();
-    graph.cancelled(llm, |_| Ok(()));
-    graph.cancelled(tts, |_| Ok(()));
-    graph.cancelled(speaker, move |_| {
+    graph.canceled(llm, |_| Ok(()));
+    graph.canceled(tts, |_| Ok(()));
+    graph.canceled(speaker, move |_| {
         silenced.lock().unwrap().clear();
         Ok(())
     });
@@ -140,7 +139,7 @@ fn check_counts(report: &Report, llm: usize, logged: u64) {
     }
     let work = of("source0", "llm");
     assert!(work.sent >= WORK);
-    let made = report.nodes[llm].packets_out + report.nodes[llm].cancelled;
+    let made = report.nodes[llm].packets_out + report.nodes[llm].canceled;
     assert_eq!(made, 3 * work.delivered, "every packet of a call is sent or counted");
 }
 
@@ -177,9 +176,9 @@ fn on_the_virtual_clock_interrupts_hit_the_same_packets_in_every_run() {
     }
 }
 
-/// Packets that a merge holds back on the virtual clock are cancelled with it.
+/// Packets that a merge holds back on the virtual clock are canceled with it.
 #[test]
-fn what_waits_for_a_companion_is_cancelled() {
+fn a_packet_that_waits_for_its_match_is_canceled() {
     for heavy in [false, true] {
         let mut graph = Graph::default();
         let (fast, slow) = (graph.clocked(0, 10, 10), graph.clocked(100, 75, 2));
@@ -193,7 +192,7 @@ fn what_waits_for_a_companion_is_cancelled() {
         });
         let hold = graph.adder("hold", 0);
         let (merge, seen) = graph.sink("merge");
-        graph.cancelled(merge, |_| Ok(()));
+        graph.canceled(merge, |_| Ok(()));
         graph.interrupted_by(barge);
         graph.edge(fast, hold);
         graph.edge(hold, merge);
@@ -218,17 +217,17 @@ fn a_running_call_hears_of_it_and_is_no_failure() {
         cx.send(OUT, Number(number));
         if number == 1 {
             to_test.send(()).unwrap();
-            while !cx.cancelled() {
+            while !cx.canceled() {
                 thread::yield_now();
             }
-            return Err(NodeError::Cancelled);
+            return Err(NodeError::Canceled);
         }
         Ok(())
     });
     let (sink, seen) = graph.sink("sink");
     let counted = cancels.clone();
-    graph.cancelled(runs, move |cx| {
-        assert!(!cx.cancelled());
+    graph.canceled(runs, move |cx| {
+        assert!(!cx.canceled());
         counted.fetch_add(1, SeqCst);
         Ok(())
     });
@@ -241,9 +240,9 @@ fn a_running_call_hears_of_it_and_is_no_failure() {
     session.interrupt_handle().interrupt();
     let report = session.wait().unwrap();
     let seen = seen.lock().unwrap();
-    assert_eq!(seen[0], 0, "the sink is not cancelled: it keeps what it had");
+    assert_eq!(seen[0], 0, "the sink is not canceled: it keeps what it had");
     assert!(!seen.contains(&1), "what the call made is dropped");
-    assert_eq!((cancels.load(SeqCst), report.nodes[runs].cancelled), (1, 1));
+    assert_eq!((cancels.load(SeqCst), report.nodes[runs].canceled), (1, 1));
 }
 
 /// A queue that an interrupt empties lets its sender go on.
@@ -262,7 +261,7 @@ fn a_sender_that_waits_goes_on() {
         cx.send(OUT, Number(number));
         Ok(())
     });
-    graph.cancelled(hold, |_| Ok(()));
+    graph.canceled(hold, |_| Ok(()));
     graph.heavy(&[hold]);
     graph.edge_with(source, hold, block(2));
     graph.edge(hold, step);
@@ -280,7 +279,7 @@ fn a_sender_that_waits_goes_on() {
 
 /// A packet of the node waits for its other input when the interrupt comes.
 #[test]
-fn time_goes_on_behind_a_node_that_fails_to_cancel() {
+fn time_continues_after_a_node_that_fails_to_cancel() {
     let (done, ended) = mpsc::channel();
     thread::spawn(move || {
         let mut graph = Graph::default();
@@ -297,7 +296,7 @@ fn time_goes_on_behind_a_node_that_fails_to_cancel() {
         let often = graph.clocked(0, 20, 5);
         let (late, barge) = (at(&mut graph, 200), at(&mut graph, 20));
         let node = graph.node("fails", |_, _| Ok(()));
-        graph.cancelled(node, |_| {
+        graph.canceled(node, |_| {
             Err(NodeError::File { path: "device".into(), reason: "gone".to_owned() })
         });
         let (sink, seen) = graph.sink("sink");

@@ -18,7 +18,7 @@ const fn time(ms: u64) -> Duration {
 fn a_fast_stream_is_interpolated_at_the_times_of_a_slow_one() {
     let (seen, report) = run_joined(|graph| {
         let camera = graph.clocked(0, 10, 50);
-        // At 0, 3, 6, … ms: never at the time of a picture but at each third.
+        // At 0, 3, 6, … ms: never at the time of an image but at each third.
         let imu = graph.source(|call, cx| {
             cx.send(OUT, Number(call * 3000));
             cx.resume_at(ms((call + 1) * 3));
@@ -37,7 +37,7 @@ fn a_fast_stream_is_interpolated_at_the_times_of_a_slow_one() {
 
 /// A branch that says nothing for most packets does not hold the join up: it is in step.
 #[test]
-fn a_branch_with_nothing_to_say_holds_nobody_up() {
+fn a_silent_branch_does_not_block_the_synchronizer() {
     let (seen, report) = run_joined(|graph| {
         let source = graph.clocked(0, 10, 20);
         let (some, few) = (graph.filter("some", 2), graph.filter("few", 3));
@@ -106,7 +106,7 @@ fn a_window_gives_all_that_is_near() {
 }
 
 #[test]
-fn who_is_not_there_in_time_is_done_without() {
+fn a_late_match_is_skipped() {
     let (seen, report) = run_joined(|graph| {
         let lead = graph.clocked(0, 10, 10);
         // Its packets come 25 ms after their time.

@@ -28,7 +28,7 @@ impl Payload for Number {
 
 pub(crate) const IN: In<Number> = In::at(0, "in");
 pub(crate) const OUT: Out<Number> = Out::at(0, "out");
-/// Of sources.
+/// Second output of sources.
 pub(crate) const MORE: Out<Number> = Out::at(1, "more");
 
 pub(crate) const SIDE: In<Number> = In::at(1, "side");
@@ -39,7 +39,7 @@ const IN_STEP: &[Port] = &[IN.port(), OUT.port().in_step()];
 const SOURCE: &[Port] = &[OUT.port(), MORE.port()];
 const STEP: &[Port] = &[IN.port().many(), OUT.port()];
 
-/// What a node does in a call.
+/// Code of a node.
 type Script = Box<dyn FnMut(&mut Cx<'_>) -> Result<(), NodeError> + Send>;
 
 struct Scripted {
@@ -81,7 +81,7 @@ impl DynNode for Leased {
     }
 }
 
-/// Scripts on their way into their nodes; a node names its own by place.
+/// Scripts on their way into their nodes; a node names its own by index.
 static SCRIPTS: Mutex<Vec<Option<Scripted>>> = Mutex::new(Vec::new());
 
 fn open(values: &ParamValues, _: &OpenCx) -> Result<Box<dyn DynNode>, NodeError> {
@@ -132,7 +132,7 @@ pub(crate) struct Graph {
     interrupt: Option<(usize, PortId)>,
 }
 
-/// What nodes have seen, for the test to look at afterwards.
+/// Packets that nodes have received, for the test.
 pub(crate) type Seen<T> = Arc<Mutex<Vec<T>>>;
 
 /// The numbers that a call of a join got: of `in`, `side` and `extra`.
@@ -298,7 +298,7 @@ impl Graph {
         self.edges.push(Edge { feedback: true, ..Edge::new(ends.0, ends.1, policy) });
     }
 
-    /// Limits what is under way behind the last edge.
+    /// Sets the in-flight limit of the last edge.
     pub(crate) fn in_flight(&mut self, limit: usize) {
         self.edges.last_mut().unwrap().in_flight = Some(limit);
     }
@@ -369,12 +369,12 @@ impl Graph {
     }
 
     /// Lets interrupts cancel `node`, which then calls `cancel`.
-    pub(crate) fn cancelled(
+    pub(crate) fn canceled(
         &mut self,
         node: usize,
         cancel: impl FnMut(&mut Cx<'_>) -> Result<(), NodeError> + Send + 'static,
     ) {
-        self.nodes[node].cancelled = true;
+        self.nodes[node].canceled = true;
         self.script(node, |script| script.cancel = Box::new(cancel));
     }
 
@@ -434,12 +434,12 @@ impl Gate {
     }
 }
 
-/// What became of the packets that came to the input `to`, such as `join.side`.
+/// Synchronizer counters of the input `to`, such as `join.side`.
 pub(crate) fn join_counts(report: &Report, to: &str) -> JoinCounts {
     report.edges.iter().find(|edge| edge.to == to).unwrap().join.unwrap()
 }
 
-/// What the join got on the virtual clock, on one thread and on many, which must give the same.
+/// Calls of the synchronized node on the virtual clock, on one thread and on many, which must give the same.
 pub(crate) fn run_joined(build: impl Fn(&mut Graph) -> Seen<Joined>) -> (Vec<Joined>, Report) {
     let once = |threads, heavy: bool| {
         let mut graph = Graph::default();

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod budgets;
+mod bursts;
 mod ends;
 mod failures;
 mod flow;
@@ -11,7 +12,6 @@ mod joins;
 mod kit;
 mod policies;
 mod rewinds;
-mod rows;
 mod stops;
 mod supervision;
 mod timers;

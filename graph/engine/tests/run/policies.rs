@@ -1,4 +1,4 @@
-//! What an edge does when its receiver is slow.
+//! Queue policies with a slow receiver.
 
 use std::{
     sync::{

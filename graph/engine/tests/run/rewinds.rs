@@ -1,4 +1,4 @@
-//! Streams that go back in time on purpose, and who joins them.
+//! Streams that go back in time on purpose, and nodes that join them.
 
 use std::time::Duration;
 
@@ -9,11 +9,11 @@ use crate::kit::{
     EXTRA, Gate, Graph, Joined, MORE, Number, OUT, SIDE, block, join_counts, ms, run_joined,
 };
 
-/// Packets in a life of a source, and lives.
+/// Packets of a source generation, and generations.
 const PACKETS: u64 = 20;
 const LIVES: u64 = 3;
 
-/// A source each `period` milliseconds, whose times begin anew with each of its lives.
+/// A source each `period` milliseconds, whose time restarts with each generation.
 fn mortal(graph: &mut Graph, period: u64, packets: u64) -> usize {
     let source = graph.source(move |call, cx| {
         let at = call % packets * period;
@@ -36,9 +36,9 @@ fn check(seen: &[Joined], report: &Report, expected: impl Fn(u64) -> Vec<u64>) {
 }
 
 /// A source whose two ways to the join are of different length: what it sends after it has begun
-/// anew comes by one while the other still has packets of before.
+/// again comes by one while the other still has packets of before.
 #[test]
-fn both_ways_from_a_source_that_begins_anew_lead_to_the_same_call() {
+fn both_paths_from_a_restarted_source_lead_to_the_same_call() {
     let millis = Duration::from_millis;
     for sync in [
         SyncPolicy::Exact,
@@ -65,7 +65,7 @@ fn both_ways_from_a_source_that_begins_anew_lead_to_the_same_call() {
 }
 
 /// A source of 20 packets and what makes speech of them, whose times lie far ahead until it is
-/// interrupted after ten, and begin anew then.
+/// interrupted after ten, and restart then.
 fn interrupted(graph: &mut Graph) -> (usize, usize) {
     let source = graph.clocked(0, 10, 20);
     let mut base = 10_000;
@@ -82,12 +82,12 @@ fn interrupted(graph: &mut Graph) -> (usize, usize) {
         cx.resume_at(ms(95));
         call < 1
     });
-    graph.cancelled(speech, |_| Ok(()));
+    graph.canceled(speech, |_| Ok(()));
     graph.interrupted_by(button);
     (source, speech)
 }
 
-/// What a join gets of such speech that comes to it by two ways.
+/// Calls of a synchronized node for such speech that comes to it by two ways.
 fn around_the_interrupt() -> Vec<Joined> {
     let before = (0..10).map(|number| 10_000 + number);
     let times = before.chain((10..20).map(|number| 100 + number));
@@ -95,7 +95,7 @@ fn around_the_interrupt() -> Vec<Joined> {
 }
 
 /// The leading stream comes by the longer way, and is held up with packets from before the interrupt
-/// while what accompanies it has begun anew.
+/// while what accompanies it has restarted.
 #[test]
 fn what_leads_may_be_from_before_an_interrupt() {
     let mut graph = Graph::default();
@@ -127,9 +127,9 @@ fn what_leads_may_be_from_before_an_interrupt() {
     assert_eq!(join_counts(&report, "join.in").matched, 20);
 }
 
-/// What a source sends by two outputs in one call begins one life.
+/// Packets that a source sends through two outputs in one call start one generation.
 #[test]
-fn outputs_that_go_back_together_begin_one_life() {
+fn outputs_that_go_back_together_start_one_generation() {
     let (seen, report) = run_joined(|graph| {
         let source = graph.source(|call, cx| {
             let at = call % PACKETS * 10;
@@ -151,7 +151,7 @@ fn outputs_that_go_back_together_begin_one_life() {
 
 /// Nothing waits for a companion that was left out in the new life, and none is taken from before.
 #[test]
-fn bounds_begin_anew() {
+fn watermarks_restart() {
     let (seen, report) = run_joined(|graph| {
         let source = mortal(graph, 10, PACKETS);
         let (some, also) = (graph.filter("some", 20), graph.filter("also", 1));
@@ -171,7 +171,7 @@ fn bounds_begin_anew() {
 }
 
 /// In a thread of its own, a branch that is held up has not heard yet that its source has begun
-/// anew, and says so.
+/// again, and reports that.
 #[test]
 fn a_branch_that_still_works_on_the_old_time_is_waited_for() {
     let mut graph = Graph::default();
@@ -181,7 +181,7 @@ fn a_branch_that_still_works_on_the_old_time_is_waited_for() {
         let times: &[u64] = if call == 0 { &[1000, 1010] } else { &[0, 10, 20] };
         times.iter().for_each(|at| cx.send_at(OUT, ms(*at), Number(*at)));
         if call == 1 {
-            // Behind this, the short way has delivered everything.
+            // After this, the short path has delivered everything.
             cx.resume_at(cx.now() + Duration::from_millis(20));
         } else if call == 2 {
             all_sent.open();
@@ -209,9 +209,9 @@ fn a_branch_that_still_works_on_the_old_time_is_waited_for() {
     assert_eq!(join_counts(&report, "join.in").matched, 8);
 }
 
-/// Two sources that begin anew at the same time.
+/// Two sources that restart at the same time.
 #[test]
-fn streams_of_two_sources_that_begin_anew_are_interpolated() {
+fn streams_of_two_restarted_sources_are_interpolated() {
     let (seen, report) = run_joined(|graph| {
         let (camera, imu) = (mortal(graph, 10, PACKETS), mortal(graph, 4, PACKETS * 10 / 4));
         let (join, seen) = graph.join("join");
@@ -222,10 +222,10 @@ fn streams_of_two_sources_that_begin_anew_are_interpolated() {
     check(&seen, &report, |at| vec![at]);
 }
 
-/// Only what accompanies begins anew: nothing belongs to the leading stream until it has caught up,
+/// Only what accompanies restarts: nothing belongs to the leading stream until it has caught up,
 /// and nothing waits for that.
 #[test]
-fn a_companion_that_begins_anew_alone_catches_up() {
+fn a_secondary_stream_that_restarts_alone_catches_up() {
     let (seen, report) = run_joined(|graph| {
         let lead = graph.clocked(0, 10, PACKETS * 2);
         let side = graph.source(|call, cx| {
@@ -247,7 +247,7 @@ fn a_companion_that_begins_anew_alone_catches_up() {
     assert_eq!(side.matched + side.dropped + side.late, PACKETS * 2);
 }
 
-/// Sound that was made ahead is never reached: behind the interrupt, times begin before it.
+/// Sound that was made ahead is never reached: after the interrupt, times begin before it.
 #[test]
 fn joins_match_again_after_an_interrupt() {
     for cancels_join in [false, true] {
@@ -256,7 +256,7 @@ fn joins_match_again_after_an_interrupt() {
             let way = graph.filter("way", 1);
             let (join, seen) = graph.join("join");
             if cancels_join {
-                graph.cancelled(join, |_| Ok(()));
+                graph.canceled(join, |_| Ok(()));
             }
             graph.edge(source, speech);
             graph.edge(speech, way);

@@ -86,7 +86,7 @@ fn a_cut_drops_and_counts_what_is_under_way() {
 }
 
 #[test]
-fn a_node_that_hangs_is_left_behind_by_name() {
+fn a_hanging_node_is_abandoned_by_name() {
     let mut graph = Graph::default();
     let source = graph.numbers(10);
     let (taken, never) = (Gate::default(), Gate::default());

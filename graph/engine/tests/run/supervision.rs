@@ -123,7 +123,7 @@ fn what_an_interrupt_made_obsolete_does_not_come_again() {
     });
     let ((sink, seen), (watch, _)) = (graph.sink("sink"), graph.sink("watch"));
     graph.supervised(weak, OnError::Degrade(Degrade::Last), None);
-    graph.cancelled(weak, |_| Ok(()));
+    graph.canceled(weak, |_| Ok(()));
     graph.interrupted_by(barge);
     graph.edge(source, weak);
     graph.edge(weak, sink);
@@ -168,7 +168,7 @@ fn restarts_have_a_limit() {
         handled,
         [Handled::Restarted, Handled::Restarted, Handled::Restarted, Handled::Stopped]
     );
-    assert_eq!(report.failures.len(), 1, "what was mended is not in the way");
+    assert_eq!(report.failures.len(), 1, "a restart that succeeded is not a failure");
 }
 
 #[test]

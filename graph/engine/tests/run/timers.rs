@@ -64,7 +64,7 @@ fn packets_wait_while_a_node_rests() {
 }
 
 #[test]
-fn a_node_is_woken_while_packets_go_on_and_ends_behind_it() {
+fn a_node_is_woken_while_packets_continue_and_ends_after_it() {
     let mut graph = Graph::default();
     let numbers = graph.clocked(0, 4, 3);
     let seen: Seen<(Option<u64>, Timestamp)> = Seen::default();
@@ -100,12 +100,12 @@ fn an_interrupt_forgets_what_a_node_asked_for() {
         cx.resume_at(ms(7));
     });
     graph.edge(numbers, node);
-    graph.cancelled(node, |_| Ok(()));
+    graph.canceled(node, |_| Ok(()));
     let (sink, _) = graph.sink("sink");
     graph.edge(barge, sink);
     graph.interrupted_by(barge);
     graph.run(on_virtual_clock()).unwrap();
-    // The first interrupt comes at 0, behind the number, the second at 5.
+    // The first interrupt comes at 0, after the number, the second at 5.
     assert_eq!(*seen.lock().unwrap(), [ms(0)]);
 }
 

@@ -6,8 +6,8 @@ use afferent_spec::EdgePolicy;
 
 use crate::kit::{Graph, Number, OUT, Seen, block, ms};
 
-/// What arrives at the end of a graph that has everything: sources of several rates and one
-/// without pace, a diamond, merges behind merges, edges that would drop on the real clock.
+/// Packets at the end of a graph with every feature: sources of several rates and one
+/// without pace, a diamond, merges of merges, edges that would drop on the real clock.
 fn check(threads: Threads, heavy: &[usize]) -> Vec<(u64, i64, i64)> {
     let mut graph = Graph::default();
     let (fast, slow, free) =

@@ -1,4 +1,4 @@
-//! Looks at the whole: cycles, sources, nodes that nothing reaches or that reach nothing.
+//! Checks of the whole graph: cycles, sources, nodes without input or effect.
 
 use std::collections::HashSet;
 
@@ -26,7 +26,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Cycles that share no node, each as its nodes with the first of the file in front.
+    /// Disjoint cycles, each as its nodes, starting with the first one in the file.
     fn cycles(&self) -> Vec<Vec<usize>> {
         let mut followers = vec![Vec::new(); self.graph.nodes.len()];
         for (from, to, _) in &self.links {
@@ -35,7 +35,7 @@ impl Checker<'_> {
         let mut cycles: Vec<Vec<usize>> = Vec::new();
         let mut in_cycle: HashSet<usize> = HashSet::new();
         let mut visited = vec![false; followers.len()];
-        // The path that is being followed, each node with the number of its next follower.
+        // Path of the search, each node with the index of its next successor.
         let mut path: Vec<(usize, usize)> = Vec::new();
         let mut location_in_path = vec![None; followers.len()];
         for start in 0..followers.len() {
@@ -80,8 +80,8 @@ impl Checker<'_> {
         self.error(location.as_ref(), message, Some(help.to_owned()));
     }
 
-    /// Warns of nodes that receive nothing, and of those whose outputs lead nowhere; not while
-    /// there are streams of which an end is not known.
+    /// Warns about nodes without packets and about nodes whose outputs are all unused; skipped if
+    /// an end of a stream is unknown.
     fn idle_nodes(&mut self) {
         if !self.doubtful_inputs.is_empty() || !self.doubtful_outputs.is_empty() {
             return;
@@ -102,8 +102,9 @@ impl Checker<'_> {
                 let outputs =
                     def.outputs.iter().map(|output| format!("\"{name}.{}\"", output.name));
                 let outputs = outputs.collect::<Vec<_>>().join(", ");
-                let message =
-                    format!("node \"{name}\" works for nothing: nobody receives {outputs}");
+                let (noun, verb) =
+                    if def.outputs.len() == 1 { ("output", "is") } else { ("outputs", "are") };
+                let message = format!("{noun} {outputs} of node \"{name}\" {verb} not connected");
                 self.faults.push(Diagnostic::warning(location, message));
             }
         }

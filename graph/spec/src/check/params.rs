@@ -1,4 +1,4 @@
-//! Looks at the settings of a node.
+//! Checks of the parameters of a node.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use afferent_graph::{
 use crate::{Location, check::Checker, suggest};
 
 impl<'a> Checker<'a> {
-    /// The settings of `node` with paths resolved; the node's own check runs when they are sound.
+    /// Parameters of `node` with resolved paths. The node's own check runs if they are valid.
     pub(super) fn params(&mut self, node: usize, services: &OpenCx) -> ParamValues {
         let Some(def) = self.defs[node] else { return ParamValues::new() };
         let before = self.faults.len();
@@ -76,12 +76,12 @@ impl<'a> Checker<'a> {
         None
     }
 
-    /// The folder of the file in which `place` lies.
+    /// Folder of the file that `location` belongs to.
     fn folder(&self, location: Option<&'a Location>) -> &'a Path {
         location.and_then(Location::folder).unwrap_or(&self.graph.folder)
     }
 
-    /// Notes an unknown setting; returns the one that was probably meant.
+    /// Reports an unknown parameter; returns the one that was probably meant.
     fn unknown_param<'d>(&mut self, node: usize, def: &'d NodeDef, name: &str) -> Option<&'d str> {
         let known = def.params.iter().map(|param| &*param.name);
         let node_name = &self.graph.nodes[node].name;
@@ -107,7 +107,7 @@ impl<'a> Checker<'a> {
         self.error(self.name_location(node), message, Some(meaning.trim().to_owned()));
     }
 
-    /// Notes what the node's own check found.
+    /// Reports an error of the node's own check.
     fn refused(&mut self, node: usize, def: &NodeDef, values: &ParamValues, error: &NodeError) {
         let (message, location) = match error {
             NodeError::InvalidParam { name, reason } => {
@@ -126,7 +126,7 @@ impl<'a> Checker<'a> {
                 );
                 (format!("node \"{}\": {error}", self.graph.nodes[node].name), location)
             }
-            // What the node is may have been said elsewhere than its name, as in a profile.
+            // The kind of a node may be set elsewhere than its name, as in a profile.
             _ => {
                 let kind = self.node_locations(node).and_then(|locations| locations.kind.as_ref());
                 let message = format!("node \"{}\": {error}", self.graph.nodes[node].name);
@@ -140,7 +140,7 @@ impl<'a> Checker<'a> {
         format!("parameter \"{name}\" of node \"{}\"", self.graph.nodes[node].name)
     }
 
-    /// Where the value of a setting is written, or else the name of the node.
+    /// Location of the value of a parameter, or else of the name of the node.
     fn value_location(&self, node: usize, param: &str) -> Option<&'a Location> {
         let location = self.node_locations(node).and_then(|locations| locations.params.get(param));
         location.map_or_else(|| self.name_location(node), |(_, value)| Some(value))

@@ -1,4 +1,4 @@
-//! Looks at budgets, the waterfall and the interrupt.
+//! Checks of budgets, waterfall and interrupt.
 
 use std::collections::HashSet;
 
@@ -39,7 +39,7 @@ impl Checker<'_> {
         for (number, name) in interrupt.cancels.iter().enumerate() {
             let location = cancels.get(number);
             if self.find_node(name, location).is_some() && *name == interrupt.on.node {
-                let message = format!("node \"{name}\" interrupts and is cancelled by it");
+                let message = format!("node \"{name}\" interrupts and is canceled by it");
                 let help =
                     "its packet would make itself obsolete; take the node out of \"cancels\"";
                 self.error(location, message, Some(help.to_owned()));
@@ -47,7 +47,7 @@ impl Checker<'_> {
         }
     }
 
-    /// A port of a budget: an output, or an input.
+    /// Port of a budget: an output or an input.
     fn any_port(&mut self, port: &PortRef, locations: &PortLocations) -> Option<End> {
         if locations.reported {
             return None;

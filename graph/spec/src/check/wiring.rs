@@ -1,4 +1,4 @@
-//! Looks at every input stream.
+//! Checks of the input streams.
 
 use std::collections::HashSet;
 
@@ -11,7 +11,7 @@ use crate::{
     suggest,
 };
 
-/// Longest queue, and most packets that may be under way.
+/// Longest queue, and largest in-flight limit.
 const MAX_QUEUE: usize = 65_536;
 
 impl<'a> Checker<'a> {
@@ -32,7 +32,7 @@ impl<'a> Checker<'a> {
             self.joins(node, locations);
             let Some(def) = self.defs[node] else { continue };
             if !all_known {
-                // One of those that are missing may be meant.
+                // It may stand for one of the missing inputs.
                 self.doubtful_inputs.insert(node);
                 continue;
             }
@@ -40,14 +40,14 @@ impl<'a> Checker<'a> {
             for port in def.inputs.iter().filter(missing) {
                 let message =
                     format!("input \"{}\" of node \"{}\" is not connected", port.name, spec.name);
-                let help = self.who_sends(node, port);
+                let help = self.possible_senders(node, port);
                 self.error(self.name_location(node), message, help);
                 self.doubtful_inputs.insert(node);
             }
         }
     }
 
-    /// Looks at how the streams into `node` accompany each other.
+    /// Checks the sync policies of the inputs of `node`.
     fn joins(&mut self, node: usize, locations: Option<&NodeLocations>) {
         let spec = &self.graph.nodes[node];
         let location = |number: usize| locations.and_then(|locations| locations.inputs.get(number));
@@ -82,8 +82,8 @@ impl<'a> Checker<'a> {
         self.error(self.name_location(node), message, Some(help.to_owned()));
     }
 
-    /// A sentence about outputs of the graph that could feed `port`.
-    fn who_sends(&self, node: usize, port: &PortSpec) -> Option<String> {
+    /// Help that names outputs of the graph that could feed `port`.
+    fn possible_senders(&self, node: usize, port: &PortSpec) -> Option<String> {
         let others = self.graph.nodes.iter().zip(&self.defs).enumerate();
         let others = others.filter(|(number, _)| *number != node);
         let fitting = others.filter_map(|(_, (spec, def))| {
@@ -95,7 +95,7 @@ impl<'a> Checker<'a> {
             .then(|| format!("it takes {}, as from {}", port.ty, fitting.join(", ")))
     }
 
-    /// Looks at one stream; `None` when it is not known which input it goes into.
+    /// Checks one stream; `None` if its input is unknown.
     fn stream(
         &mut self,
         node: usize,
@@ -146,7 +146,7 @@ impl<'a> Checker<'a> {
         Some(())
     }
 
-    /// The input of `node` that a stream goes into; `None` also when the node is not known.
+    /// Input of `node` that a stream enters; `None` also if the node is unknown.
     fn input_port(
         &mut self,
         node: usize,
@@ -185,7 +185,7 @@ impl<'a> Checker<'a> {
         None
     }
 
-    /// The output `port` of `node`, the only one when that is empty. Whoever asks uses it.
+    /// Output `port` of `node`, or its only one if `port` is empty. Marks it as used.
     pub(super) fn output_port(
         &mut self,
         node: usize,
@@ -253,7 +253,7 @@ impl<'a> Checker<'a> {
         self.error(locations.from.port.as_ref(), message, help);
     }
 
-    /// What the stream does under load; `None` when its sender is not known or it is faulty.
+    /// Policy of the edge; `None` if its sender is unknown or it is faulty.
     fn policy(
         &mut self,
         node: usize,
@@ -270,7 +270,7 @@ impl<'a> Checker<'a> {
             self.feedback(&what, input, locations);
         }
         let on_full = match input.on_full {
-            // Whoever waits for it must not be waited for.
+            // A feedback edge must not block its sender.
             None if input.feedback => Some(OnFull::DropOldest),
             on_full => on_full.or(from.map(|from| from.on_full)),
         };
@@ -307,7 +307,7 @@ impl<'a> Checker<'a> {
 }
 
 impl Checker<'_> {
-    /// What a stream that leads back cannot do.
+    /// Reports settings that a feedback edge cannot have.
     fn feedback(&mut self, what: &str, input: &InputConfig, locations: &InputLocations) {
         if input.on_full == Some(OnFull::Block) {
             let message = format!("\"on_full: block\" {what} could wait for itself");

@@ -1,10 +1,10 @@
-//! A graph in the language of Graphviz.
+//! Graphviz output.
 
 use std::fmt::Write;
 
 use crate::{CheckedGraph, draw::Words};
 
-/// The text of a digraph.
+/// Writes a digraph.
 pub(crate) fn draw(graph: &CheckedGraph, words: &Words) -> String {
     let mut text = format!("digraph \"{}\" {{\n    rankdir=LR;\n", escape(&graph.name));
     text.push_str("    node [shape=box, style=rounded, fontname=\"sans-serif\"];\n");
@@ -12,7 +12,7 @@ pub(crate) fn draw(graph: &CheckedGraph, words: &Words) -> String {
     let lines =
         |lines: &[String]| lines.iter().map(|line| escape(line)).collect::<Vec<_>>().join("\\n");
     for (number, words) in words.nodes.iter().enumerate() {
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         let _ = writeln!(text, "    n{number} [label=\"{}\"];", lines(words));
     }
     for (edge, words) in graph.edges.iter().zip(&words.edges) {

@@ -1,14 +1,14 @@
-//! Where the boxes and arrows of a graph lie: in columns, each node right of those that feed it.
+//! Layout of boxes and arrows in columns: each node is right of its senders.
 //!
-//! An arrow that passes columns gets a slot in each of them, so that it runs between the boxes.
+//! An arrow that crosses columns gets a slot in each of them, so it runs between the boxes.
 
 use crate::{CheckedGraph, draw::Words};
 
-/// Width of a character of the small text.
+/// Width of a small character, in pixels.
 const CHAR: f64 = 6.2;
-/// Height that an arrow needs beside another one.
+/// Vertical distance of parallel arrows, in pixels.
 const ARROW: f64 = 18.0;
-/// Free space around the picture and between boxes.
+/// Margin of the drawing and between boxes, in pixels.
 const SPACE: f64 = 24.0;
 
 /// A box.
@@ -20,22 +20,21 @@ pub(crate) struct Rect {
     pub(crate) height: f64,
 }
 
-/// A picture without colours.
+/// Positions of boxes and arrows.
 #[derive(Debug, Default)]
 pub(crate) struct Layout {
     pub(crate) width: f64,
     pub(crate) height: f64,
-    /// Of each node.
+    /// Box of each node.
     pub(crate) boxes: Vec<Rect>,
-    /// Of each edge: its points, curved from the first to the second, straight to the third, and
-    /// so on.
+    /// Points of each edge, curved from the first to the second, straight to the third, and so on.
     pub(crate) arrows: Vec<Vec<(f64, f64)>>,
 }
 
-/// A place in a column: of a node, or of an edge that passes.
+/// Slot of a column: a node, or an edge that crosses it.
 struct Slot {
     node: Option<usize>,
-    /// Slots of the column before that lead here.
+    /// Slots of the previous column that lead here.
     before: Vec<usize>,
     rect: Rect,
 }
@@ -80,10 +79,10 @@ pub(crate) fn layout(graph: &CheckedGraph, words: &Words, label_chars: usize) ->
     layout
 }
 
-/// The column of each node: one behind the last of those that feed it.
+/// Column of each node: one right of its last sender.
 fn columns(graph: &CheckedGraph) -> Vec<usize> {
     let mut columns = vec![0; graph.nodes.len()];
-    // A graph without cycles is settled after as many rounds as it has nodes.
+    // Without cycles, this is stable after as many rounds as there are nodes.
     for _ in 0..graph.nodes.len() {
         let mut settled = true;
         for edge in graph.edges.iter().filter(|edge| !edge.feedback) {
@@ -103,7 +102,7 @@ fn columns(graph: &CheckedGraph) -> Vec<usize> {
 fn size(graph: &CheckedGraph, node: usize, lines: &[String]) -> Rect {
     let incoming = graph.edges.iter().filter(|edge| edge.to.0 == node).count();
     let outgoing = graph.edges.iter().filter(|edge| edge.from.0 == node).count();
-    // The name is larger than what stands under it.
+    // The name has a larger font than the lines below.
     let widths = lines
         .iter()
         .enumerate()
@@ -114,7 +113,7 @@ fn size(graph: &CheckedGraph, node: usize, lines: &[String]) -> Rect {
     Rect { width, height, ..Rect::default() }
 }
 
-/// Orders the slots of each column by those that lead to them, and gives them their places.
+/// Orders the slots of each column by their predecessors, and assigns positions.
 fn node_index(slots: &mut [Slot], order: &mut [Vec<usize>], gap: f64) -> Layout {
     let mut x = SPACE;
     for column in order.iter_mut() {
@@ -126,7 +125,7 @@ fn node_index(slots: &mut [Slot], order: &mut [Vec<usize>], gap: f64) -> Layout 
         column.sort_by(|a, b| middle(*a).total_cmp(&middle(*b)));
         let width = column.iter().map(|slot| slots[*slot].rect.width).fold(0.0, f64::max);
         let height = column.iter().map(|slot| slots[*slot].rect.height + SPACE).sum::<f64>();
-        // Centred around the line y = 0, until the height of the picture is known.
+        // Centered around y = 0 until the height of the drawing is known.
         let mut y = (SPACE - height) / 2.0;
         for slot in column {
             let rect = &mut slots[*slot].rect;
@@ -144,12 +143,12 @@ fn node_index(slots: &mut [Slot], order: &mut [Vec<usize>], gap: f64) -> Layout 
     Layout { width, height: most - least + 2.0 * SPACE, ..Layout::default() }
 }
 
-/// The points of each edge; edges of one side of a box are spread over it from top to bottom.
+/// Points of each edge. Edges at one side of a box are spread from top to bottom.
 fn arrows(graph: &CheckedGraph, routes: &[Vec<usize>], slots: &[Slot]) -> Vec<Vec<(f64, f64)>> {
     let spread = |edge: usize, at_start: bool| {
         let end =
             |edge: usize| if at_start { graph.edges[edge].from.0 } else { graph.edges[edge].to.0 };
-        // The neighbouring slot of the route decides who is above.
+        // The neighboring slot of the route decides the vertical order.
         let near = |edge: usize| {
             let route = &routes[edge];
             let near = if at_start { route[1] } else { route[route.len() - 2] };

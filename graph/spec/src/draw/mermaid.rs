@@ -1,10 +1,10 @@
-//! A graph as a Mermaid flowchart.
+//! Mermaid output.
 
 use std::fmt::Write;
 
 use crate::{CheckedGraph, draw::Words};
 
-/// The text of a flowchart.
+/// Writes a flowchart.
 pub(crate) fn draw(graph: &CheckedGraph, words: &Words) -> String {
     let mut text = "flowchart LR\n".to_owned();
     let lines =
@@ -13,7 +13,7 @@ pub(crate) fn draw(graph: &CheckedGraph, words: &Words) -> String {
         let [name, rest @ ..] = words.as_slice() else { continue };
         let (name, rest) = (escape(name), lines(rest));
         let (open, close) = if node.def.is_source() { ("([", "])") } else { ("[", "]") };
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         let _ = writeln!(text, "    n{number}{open}\"<b>{name}</b><br/>{rest}\"{close}");
     }
     for (edge, words) in graph.edges.iter().zip(&words.edges) {

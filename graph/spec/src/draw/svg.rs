@@ -1,4 +1,4 @@
-//! A graph as an SVG picture.
+//! SVG output.
 
 use std::fmt::Write;
 
@@ -10,9 +10,9 @@ use crate::{
     },
 };
 
-/// The text of an SVG file.
+/// Writes an SVG file.
 pub(crate) fn draw(graph: &CheckedGraph, words: &Words) -> String {
-    // Output and payload over the arrow, figures under it.
+    // Output and payload above the arrow, label below it.
     let labels: Vec<_> = words
         .edges
         .iter()
@@ -64,12 +64,12 @@ pub(crate) fn draw(graph: &CheckedGraph, words: &Words) -> String {
     text + "</svg>\n"
 }
 
-/// The path of an arrow through `points`.
+/// SVG path of an arrow through `points`.
 fn curve(points: &[(f64, f64)]) -> String {
     let mut path = String::new();
     for (number, (x, y)) in points.iter().enumerate() {
         let before = number.checked_sub(1).and_then(|before| points.get(before));
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         let _ = match before {
             None => write!(path, "M{x:.1} {y:.1}"),
             Some((from_x, from_y)) if number % 2 == 1 => {
@@ -82,7 +82,7 @@ fn curve(points: &[(f64, f64)]) -> String {
     path
 }
 
-/// A box with its lines, of which the first is the name.
+/// Box with its lines; the first is the name.
 fn node_box(text: &mut String, rect: Rect, fill: &str, lines: &[String]) {
     let Rect { x, y, width, height } = rect;
     let _ = writeln!(
@@ -106,7 +106,7 @@ fn node_box(text: &mut String, rect: Rect, fill: &str, lines: &[String]) {
     }
 }
 
-/// Text that XML takes; characters that it does not allow are replaced.
+/// Escapes text for XML; characters that XML forbids are replaced.
 fn escape(text: &str) -> String {
     let mut escaped = String::new();
     for c in text.chars() {

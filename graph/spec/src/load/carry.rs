@@ -1,22 +1,22 @@
-//! What graphs within a graph measure and interrupt.
+//! Budgets, waterfalls and interrupts of subgraphs.
 //!
-//! Their budgets come to those of the graph around them. That has one interrupt and one waterfall,
-//! its own or that of one graph within; another one is refused.
+//! Budgets are added to those of the outer graph. A graph has one interrupt and one waterfall, its
+//! own or that of one subgraph; a second one is an error.
 
 use crate::{
     Diagnostic, Graph, Location, PortRef,
     load::{locations::Locations, reader::Reader, subgraph::Subgraph},
 };
 
-/// What a graph within measures and interrupts, by the names that its nodes have in the whole.
+/// Budgets, waterfall and interrupt of a subgraph, with the full names of its nodes.
 pub(crate) struct Watched {
-    /// Without nodes.
+    /// The subgraph without its nodes.
     graph: Graph,
     locations: Locations,
 }
 
 impl Watched {
-    /// What `graph`, which is the node `name`, measures and interrupts.
+    /// Takes them from `graph`, which is the node `name`.
     pub(crate) fn new(name: &str, mut graph: Graph, locations: Locations) -> Self {
         let within = |node: &mut String| *node = format!("{name}/{node}");
         let port = |port: &mut PortRef| within(&mut port.node);
@@ -34,7 +34,7 @@ impl Watched {
 }
 
 impl Reader {
-    /// Puts what the graphs within measure and interrupt into `graph`.
+    /// Adds those of the subgraphs to `graph`.
     pub(crate) fn carry_over(
         &mut self,
         graph: &mut Graph,
@@ -66,8 +66,7 @@ impl Reader {
         }
     }
 
-    /// Whether there is no `other` one of what a graph has once; `word` is its key at `key`, in the
-    /// graph that is the node `name`.
+    /// True if there is no `other` one; `word` is the key at `key`, in the subgraph `name`.
     fn is_only(
         &mut self,
         word: &str,

@@ -1,8 +1,9 @@
-//! Values that stand for others: `${param}`, `${env:NAME}` and `${env:NAME:-default}`.
+//! Substitution of `${param}`, `${env:NAME}` and `${env:NAME:-default}`.
 //!
-//! A value that is nothing but `${param}` becomes what was given for it, with its place; within a
-//! longer text its words are put in. `$${` stands for `${` itself. YAML wants quotes around a `${`
-//! within braces. What cannot be filled becomes [`Value::Faulty`], of which nothing more is said.
+//! A value that consists of `${param}` becomes the given value with its location; within a longer
+//! text, its text is inserted. `$${` stands for a literal `${`. YAML requires quotes around a `${`
+//! within braces. A value that cannot be substituted becomes [`Value::Faulty`], which is reported
+//! once.
 
 use std::env;
 
@@ -14,7 +15,7 @@ use crate::{
 };
 
 impl Reader {
-    /// Puts values into every text below `node`; `params` are those of the graph.
+    /// Substitutes in every text below `node`; `params` are those of the graph.
     pub fn fill(&mut self, node: &mut Node, params: &Map) {
         match &mut node.value {
             Value::Seq(items) => items.iter_mut().for_each(|item| self.fill(item, params)),
@@ -39,7 +40,7 @@ impl Reader {
         }
     }
 
-    /// Makes every text below `node` unknown into which values are still to be put.
+    /// Marks every text below `node` that still needs a substitution as unknown.
     pub(crate) fn forget_unfilled(node: &mut Node) {
         match &mut node.value {
             Value::Seq(items) => items.iter_mut().for_each(Self::forget_unfilled),
@@ -49,7 +50,7 @@ impl Reader {
         }
     }
 
-    /// `text` with its values put in.
+    /// Substitutes in `text`.
     fn filled(&mut self, text: &str, location: &Location, params: &Map) -> Option<String> {
         let mut filled = String::new();
         let mut rest = text;
@@ -83,7 +84,8 @@ impl Reader {
                 Some((name, default)) => (name, Some(default.to_owned())),
                 None => (name, None),
             };
-            // The system has no variable with such a name, and panics when asked for one.
+            // The operating system has no variable of such a name, and the standard library panics
+            // on one.
             let sound = !name.is_empty() && !name.contains(['=', '\0']);
             let value = if sound { env::var(name).ok() } else { None };
             let value = value.filter(|value| !value.is_empty()).or(default);

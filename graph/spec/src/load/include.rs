@@ -25,8 +25,8 @@ pub(crate) const MAX_DEPTH: usize = 8;
 const MAX_FILES: usize = 1000;
 
 impl Reader {
-    /// The tree of the graph file that `file` names, with what it includes, and its start; `what`
-    /// names the setting.
+    /// Reads the graph file that `file` names with its includes, and returns its tree and start;
+    /// `what` names the setting.
     pub(crate) fn file(&mut self, file: &Node, what: &str) -> Option<(Node, Location)> {
         let path = self.text(file, what)?;
         let path = file.location.folder().unwrap_or(Path::new("")).join(path);
@@ -40,7 +40,7 @@ impl Reader {
             None
         };
         if let Some((message, help)) = excess {
-            // Once is enough: there may be thousands.
+            // Reported once: there may be thousands.
             if !mem::replace(&mut self.too_many, true) {
                 let fault = Diagnostic::error(Some(&file.location), message);
                 self.faults.push(fault.help(Some(help.to_owned())));
@@ -66,7 +66,7 @@ impl Reader {
         Some((tree, start))
     }
 
-    /// Puts what `tree` includes under what it says.
+    /// Merges the includes of `tree` below its own settings.
     pub(crate) fn include(&mut self, tree: &mut Node) {
         let Some(include) = tree.get("include").filter(|node| !node.is_null()).cloned() else {
             return;
@@ -95,7 +95,7 @@ impl Reader {
     }
 }
 
-/// Puts `over` on top of `base`, both graph files.
+/// Merges `over` on top of `base`, both graph files.
 fn merge(base: &mut Node, over: Node) {
     let Value::Map(entries) = over.value else { return };
     for (key, value) in entries {

@@ -1,12 +1,12 @@
-//! Where each part of a graph is written.
+//! Locations of the parts of a graph.
 //!
-//! Everything is absent for a graph that was built in Rust.
+//! All are absent for a graph built in Rust.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::Location;
 
-/// Where the parts of a graph are written. Lists are in the order of the graph's own.
+/// Locations of the parts of a graph. Lists are in the order of the graph.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Locations {
     /// The key `nodes`, or the start of the file.
@@ -24,37 +24,37 @@ pub(crate) struct Locations {
     pub(crate) removed: Vec<(String, String)>,
 }
 
-/// Where the parts of a node are written.
+/// Locations of the parts of a node.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct NodeLocations {
     pub(crate) name: Option<Location>,
     pub(crate) kind: Option<Location>,
     pub(crate) on_error: Option<Location>,
-    /// Of each input stream.
+    /// Locations of each input stream.
     pub(crate) inputs: Vec<InputLocations>,
     /// Key and value of each setting.
     pub(crate) params: BTreeMap<String, (Location, Location)>,
-    /// What is known to be wrong already and must not be reported again.
+    /// Parts with reported faults, which are not reported again.
     pub(crate) reported: Reported,
 }
 
-/// Parts of a node with faults that reading found.
+/// Parts of a node with faults found by reading.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Reported {
-    /// What it is.
+    /// The node type.
     pub(crate) kind: bool,
     /// At least one input stream.
     pub(crate) inputs: bool,
-    /// These settings.
+    /// These parameters.
     pub(crate) params: BTreeSet<String>,
-    /// All settings.
+    /// All parameters.
     pub(crate) all_params: bool,
 }
 
-/// Where the parts of an input stream are written.
+/// Locations of the parts of an input stream.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct InputLocations {
-    /// The name of the input, where it is given.
+    /// Name of the input, if given.
     pub(crate) port: Option<Location>,
     pub(crate) from: PortLocations,
     pub(crate) on_full: Option<Location>,
@@ -65,12 +65,12 @@ pub(crate) struct InputLocations {
     pub(crate) in_flight: Option<Location>,
 }
 
-/// Where `node.port` is written.
+/// Location of a `node.port`.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct PortLocations {
     pub(crate) node: Option<Location>,
-    /// Of the whole when the port is not given.
+    /// Location of the whole if the port is not given.
     pub(crate) port: Option<Location>,
-    /// Whether it could not be read, which must not be reported again.
+    /// True if it could not be read, which was reported.
     pub(crate) reported: bool,
 }

@@ -1,12 +1,12 @@
-//! Profiles and `--set`: both change the tree of the file, so that every part keeps its place.
+//! Profiles and `--set`: both change the tree of the file, so every part keeps its location.
 //!
-//! A profile's node that says `use` replaces what the node is and its settings, and keeps its
-//! inputs unless it gives others. Otherwise it changes what it names, settings one by one. `~`
-//! removes a node or a setting. Values of parameters are replaced one by one; `budget`, `waterfall`
-//! and `interrupt` as a whole.
+//! A node of a profile with `use` replaces type and parameters, and keeps its inputs unless it
+//! gives others. Otherwise it changes the named settings one by one. `~` removes a node or a
+//! setting. Values of parameters are replaced one by one; `budget`, `waterfall` and `interrupt` as
+//! a whole.
 //!
-//! `ears/vad` is the node `vad` in the graph that the node `ears` is. What is changed there becomes
-//! a part of that node, `ears: {nodes: {vad: …}}`, until the file of the graph is read.
+//! `ears/vad` is the node `vad` of the subgraph `ears`. Its changes are kept with that node, `ears:
+//! {nodes: {vad: …}}`, until the file of the subgraph is read.
 
 use std::sync::Arc;
 
@@ -18,12 +18,12 @@ use crate::{
     yaml::{Key, Map, Node, Value},
 };
 
-/// What a profile can change.
+/// Keys of a profile.
 const KEYS: [&str; 5] = ["nodes", "params", "budget", "waterfall", "interrupt"];
 
 impl Reader {
-    /// Looks at every profile, applied or not. What it changes in graphs within is looked at when
-    /// it is applied.
+    /// Checks every profile, applied or not. Changes of subgraphs are checked when they are
+    /// applied.
     pub(crate) fn check_profiles(&mut self, tree: &Node) {
         let Some(profiles) = tree.get("profiles") else { return };
         let Some(profiles) = self.map(profiles, "\"profiles\"", "profiles by name") else { return };
@@ -42,7 +42,7 @@ impl Reader {
         }
     }
 
-    /// Looks at the changes of nodes that `by` makes.
+    /// Checks the changes of nodes that `by` makes.
     fn check_changes(&mut self, tree: &Node, by: &str, nodes: &Node) {
         let what = format!("\"nodes\" of {by}");
         let Some(nodes) = self.map(nodes, &what, "nodes by name") else { return };
@@ -54,7 +54,7 @@ impl Reader {
     fn check_change(&mut self, tree: &Node, by: &str, key: &Key, change: &Node) {
         let does = if change.is_null() { "removes" } else { "changes" };
         let (node, mut change) = outermost(key.clone(), change.clone());
-        // Of what is filled in later nothing is known yet.
+        // Values that need a substitution are unknown here.
         Self::forget_unfilled(&mut change);
         let is_new = change.get("use").is_some() || change.get("graph").is_some();
         let name = format!("{}{}", self.within, node.text);
@@ -95,15 +95,14 @@ impl Reader {
         self.unknown(&key.location, message, &key.text, known, "the parameters of the graph");
     }
 
-    /// Changes `tree` as the profile `name` of the command line says; returns the nodes that it
-    /// removes.
+    /// Applies the profile `name` of the command line to `tree`; returns the nodes that it removes.
     pub(crate) fn apply_profile(&mut self, tree: &mut Node, name: &str) -> Vec<(String, String)> {
         let source = Source { name: "--profile".into(), text: name.to_owned(), order: 1 };
         let location = Location::new(&Arc::new(source), 0..name.len());
         self.change_by_profile(tree, name, &location)
     }
 
-    /// The same for a profile whose name stands at `place`.
+    /// Applies a profile whose name is at `location`.
     pub(crate) fn change_by_profile(
         &mut self,
         tree: &mut Node,
@@ -136,7 +135,7 @@ impl Reader {
         removed
     }
 
-    /// Changes the nodes of `tree` as [`LoadOptions::nodes`] says; returns those that it removes.
+    /// Applies [`LoadOptions::nodes`] to `tree`; returns the nodes that it removes.
     ///
     /// [`LoadOptions::nodes`]: crate::LoadOptions::nodes
     pub(crate) fn apply_nodes(&mut self, tree: &mut Node, nodes: &Node) -> Vec<(String, String)> {
@@ -145,8 +144,8 @@ impl Reader {
         change_nodes(tree, nodes.as_map().cloned().unwrap_or_default(), &by)
     }
 
-    /// Changes the nodes of `tree`, a graph within, as that around it says in `nodes`; returns those
-    /// that it removes.
+    /// Applies the changes `nodes` of the outer graph to the subgraph `tree`; returns the nodes
+    /// that they remove.
     pub(crate) fn apply_outer(&mut self, tree: &mut Node, nodes: &Node) -> Vec<(String, String)> {
         let what = format!("\"nodes\" of node \"{}\"", self.within.trim_end_matches('/'));
         let changes = self.map(nodes, &what, "nodes by name").cloned().unwrap_or_default();
@@ -162,8 +161,8 @@ impl Reader {
         removed
     }
 
-    /// Changes one setting of `tree` as `set` says, the `number`th of its kind: `node.param=value`,
-    /// or `param=value` for a parameter of the graph.
+    /// Applies `--set` number `number`: `node.param=value`, or `param=value` for a parameter of the
+    /// graph.
     pub(crate) fn apply_set(&mut self, tree: &mut Node, set: &str, number: usize) {
         let source = Arc::new(Source { name: "--set".into(), text: set.into(), order: number + 1 });
         let path = set.split_once('=').map_or("", |(path, _)| path);
@@ -195,10 +194,10 @@ impl Reader {
     }
 }
 
-/// The node of the graph itself that a change of the node `key` is one of: of `ears/vad` the node
-/// `ears`, with the change of `vad` in it.
+/// Node of this graph that a change of the node `key` concerns: of `ears/vad` the node `ears`, with
+/// the change of `vad` in it.
 fn outermost(key: Key, change: Node) -> (Key, Node) {
-    // A longer path leads to no node.
+    // A longer path names no node.
     let path = key.text.rsplit_once('/').filter(|_| key.text.matches('/').count() <= MAX_DEPTH);
     let Some((outer, inner)) = path else { return (key, change) };
     let part = |text: &str, location| Key { text: text.to_owned(), location };
@@ -209,13 +208,13 @@ fn outermost(key: Key, change: Node) -> (Key, Node) {
     outermost(part(outer, key.location.clone()), change)
 }
 
-/// Whether `change` is one of nodes in `node`, which is not a graph.
+/// True if `change` concerns nodes of `node`, which is not a subgraph.
 fn leads_nowhere(node: &Node, change: &Node) -> bool {
     let is_graph = node.get("graph").is_some() || change.get("graph").is_some();
     change.get("nodes").is_some() && !is_graph
 }
 
-/// Changes the nodes of `tree`; returns those that are removed, with who does it.
+/// Changes the nodes of `tree`; returns the removed ones, with the origin of the change.
 fn change_nodes(tree: &mut Node, changes: Map, by: &str) -> Vec<(String, String)> {
     let mut removed = Vec::new();
     let Some(nodes) = tree.get_mut("nodes") else { return removed };
@@ -242,14 +241,14 @@ fn change_param(tree: &mut Node, key: &Key, value: &Node) {
     }
 }
 
-/// The nodes of the graph.
+/// Names of the nodes of the graph.
 fn node_names(tree: &Node) -> Vec<&str> {
     let nodes = tree.get("nodes").and_then(Node::as_map);
     nodes.into_iter().flatten().map(|(key, _)| key.text.as_str()).collect()
 }
 
-/// Changes `node`, a node of a graph file, as a profile says, or a file that includes the one of the
-/// node: setting by setting, unless `change` says what it is.
+/// Changes `node` of a graph file as a profile or an including file does: setting by setting,
+/// unless `change` sets the type.
 pub fn change_node(node: &mut Node, change: Node) {
     if node.as_map().is_none() {
         return;
@@ -275,14 +274,14 @@ pub fn change_node(node: &mut Node, change: Node) {
     }
 }
 
-/// Sets one setting of `node`; nothing stands for its default.
+/// Sets one parameter of `node`; null restores the default.
 fn set_param(node: &mut Node, key: Key, value: Node) {
     if let Some(params) = entries(node, "params", &key.location) {
         params.set(key, value);
     }
 }
 
-/// Adds a change of the node `key` in the graph that `node` is, on top of those that it has.
+/// Adds a change of the node `key` of the subgraph `node`, on top of earlier ones.
 fn add_change(node: &mut Node, key: Key, change: Node) {
     let (key, change) = outermost(key, change);
     let Some(nodes) = entries(node, "nodes", &key.location) else { return };
@@ -294,7 +293,7 @@ fn add_change(node: &mut Node, key: Key, change: Node) {
     }
 }
 
-/// The map `key` of `node`, which gets one where it has none.
+/// Map at `key` of `node`, which is created if absent.
 fn entries<'n>(node: &'n mut Node, key: &str, location: &Location) -> Option<&'n mut Node> {
     if node.get(key).is_none_or(Node::is_null) {
         let key = Key { text: key.to_owned(), location: location.clone() };

@@ -1,4 +1,4 @@
-//! From the tree of a graph file to the graph.
+//! Converts the tree of a graph file to the graph.
 
 use std::mem;
 
@@ -14,7 +14,7 @@ use crate::{
     yaml::{Key, Node, Value},
 };
 
-/// The keys of a graph file.
+/// Keys of a graph file.
 pub(crate) const KEYS: [&str; 11] = [
     "afferent",
     "name",
@@ -28,7 +28,7 @@ pub(crate) const KEYS: [&str; 11] = [
     "interrupt",
     "profiles",
 ];
-/// The keys of a node.
+/// Keys of a node.
 const NODE_KEYS: [&str; 10] = [
     "use",
     "in",
@@ -41,13 +41,13 @@ const NODE_KEYS: [&str; 10] = [
     "deadline",
     "on_time_fault",
 ];
-/// The version of graph files that is read.
+/// Supported version of graph files.
 const VERSION: &str = "1";
 /// Most nodes of a graph.
 const MAX_NODES: usize = 1000;
 
 impl Reader {
-    /// The graph in `tree`, which is a map that starts at `start`; and its nodes that are graphs.
+    /// Graph of `tree`, a map that starts at `start`, and its subgraphs.
     pub(crate) fn graph(
         &mut self,
         tree: &Node,
@@ -68,7 +68,7 @@ impl Reader {
                     locations.nodes_key = Some(key.location.clone());
                     self.nodes(value, &mut graph, &mut locations);
                 }
-                // Nothing takes away what an included file has.
+                // A null keeps the value of an included file.
                 "budget" | "waterfall" | "interrupt" if value.is_null() => {}
                 "budget" => self.budgets(value, &mut graph, &mut locations),
                 "waterfall" => {
@@ -116,7 +116,7 @@ impl Reader {
         }
         for (key, value) in map.iter().take(MAX_NODES) {
             if value.get("graph").is_some() {
-                // Those of the graph within have been connected by then.
+                // Those of the subgraph are connected by then.
                 let before = mem::take(&mut self.subgraphs);
                 let subgraph = self.subgraph(key, value, graph, locations);
                 self.subgraphs = before;
@@ -134,7 +134,7 @@ impl Reader {
         }
     }
 
-    /// One node, or with `partial` what a profile changes of one.
+    /// Reads one node; with `partial`, the changes of a profile.
     pub(crate) fn node(
         &mut self,
         key: &Key,
@@ -202,7 +202,7 @@ impl Reader {
         for (key, value) in map {
             let name = key.text.clone();
             match &value.value {
-                // Nothing leaves the default.
+                // A null keeps the default.
                 _ if value.is_null() => {}
                 Value::Scalar { text, .. } => {
                     spec.params.insert(name.clone(), ParamValue::Text(text.clone()));

@@ -1,4 +1,4 @@
-//! What reading the parts of a graph has in common: kinds, keys, texts, times.
+//! Common parts of reading: kinds, keys, texts, durations.
 
 use std::{ops::Range, path::Path, sync::Arc, time::Duration};
 
@@ -12,28 +12,28 @@ use crate::{
     yaml::{self, Allowance, Map, Node, Value},
 };
 
-/// Reads trees and collects what is wrong with them.
+/// Reads trees and collects their faults.
 #[derive(Default)]
 pub struct Reader {
-    /// What is wrong, in the order in which it was found.
+    /// Faults in the order of finding.
     pub faults: Vec<Diagnostic>,
-    /// What else may be read and filled in.
+    /// Memory that reading and substitution may still use.
     pub(crate) allowance: Allowance,
-    /// Graph files around the one that is being read, and those that were read in all.
+    /// Nesting depth of the current graph file, and number of files read.
     pub(crate) depth: usize,
     pub(crate) files: usize,
-    /// Whether these were too many, which has been told.
+    /// True if these were too many, which was reported.
     pub(crate) too_many: bool,
-    /// What was read.
+    /// Files and values that were read.
     pub(crate) origin: Origin,
-    /// Path of the graph that is being read, such as `ears/`; empty for the whole.
+    /// Path of the current subgraph, such as `ears/`; empty for the outermost graph.
     pub(crate) within: String,
-    /// Nodes of the present file that are graphs.
+    /// Subgraphs of the current file.
     pub(crate) subgraphs: Vec<Subgraph>,
 }
 
 impl Reader {
-    /// The tree of the file `path`, which is no graph file; `None` when it is no YAML.
+    /// Tree of the file `path`, which is not a graph file; `None` if it is not YAML.
     pub fn open(&mut self, path: &Path) -> Option<Node> {
         match read_file(path) {
             Ok(text) => self.parse(&text, path),
@@ -45,29 +45,29 @@ impl Reader {
         }
     }
 
-    /// The same of the `text` of the file.
+    /// Tree of the `text` of a file.
     pub fn parse(&mut self, text: &str, path: &Path) -> Option<Node> {
         let (name, text) = (path.display().to_string(), text.to_owned());
         let source = Arc::new(Source { name, text, order: Source::PARTS });
         self.tree(&source, 0..source.text.len())
     }
 
-    /// The tree of the part `span` of `source`.
+    /// Tree of the part `span` of `source`.
     pub(crate) fn tree(&mut self, source: &Arc<Source>, span: Range<usize>) -> Option<Node> {
         yaml::parse(source, span, &mut self.faults, &mut self.allowance)
     }
 
-    /// Takes `bytes` for what is put in at `place`; `None` when that is too much, which is told.
+    /// Reserves `bytes` for a value at `location`; `None` and a report if that exceeds the limit.
     pub(crate) fn take(&mut self, bytes: usize, location: &Location) -> Option<()> {
         self.allowance.take(bytes, location, &mut self.faults)
     }
 
-    /// Notes an error at `place`.
+    /// Reports an error at `location`.
     pub fn error(&mut self, location: &Location, message: impl Into<String>) {
         self.faults.push(Diagnostic::error(Some(location), message));
     }
 
-    /// Notes that `what` must be `expected`.
+    /// Reports that `what` must be `expected`.
     pub fn wrong(&mut self, node: &Node, what: &str, expected: &str) {
         if matches!(node.value, Value::Faulty) {
             return;
@@ -75,7 +75,7 @@ impl Reader {
         self.error(&node.location, format!("{what} must be {expected}, not {}", node.kind()));
     }
 
-    /// The entries of a map.
+    /// Entries of a map.
     pub fn map<'n>(&mut self, node: &'n Node, what: &str, of: &str) -> Option<&'n Map> {
         if node.as_map().is_none() {
             self.wrong(node, what, &format!("a map of {of}"));
@@ -83,7 +83,7 @@ impl Reader {
         node.as_map()
     }
 
-    /// A single value as text.
+    /// A scalar as text.
     pub fn text<'n>(&mut self, node: &'n Node, what: &str) -> Option<&'n str> {
         match &node.value {
             Value::Scalar { text, .. } if !node.is_null() => Some(text),
@@ -94,8 +94,8 @@ impl Reader {
         }
     }
 
-    /// Notes the keys that do not belong; returns the known keys that they were probably meant
-    /// to be, which are then not missing.
+    /// Reports unknown keys; returns the known keys that they were probably meant to be, which are
+    /// then not missing.
     pub fn keys<'k>(&mut self, map: &Map, known: &[&'k str], what: &str) -> Vec<&'k str> {
         let mut meant = Vec::new();
         for (key, _) in map {
@@ -110,8 +110,8 @@ impl Reader {
         meant
     }
 
-    /// Notes that `word` is not known: says which of the `candidates` was probably meant, or all of
-    /// them when they are few, as `what`.
+    /// Reports an unknown `word`. The help names the closest of `candidates`, or all of them if
+    /// they are few, as `what`.
     pub fn unknown<'c>(
         &mut self,
         location: &Location,
@@ -124,7 +124,7 @@ impl Reader {
         self.faults.push(Diagnostic::error(Some(location), message).help(help));
     }
 
-    /// A truth value.
+    /// A boolean.
     pub fn flag(&mut self, node: &Node, what: &str) -> Option<bool> {
         match self.text(node, what)? {
             "true" => Some(true),
@@ -136,7 +136,7 @@ impl Reader {
         }
     }
 
-    /// A time with its unit, longer than none.
+    /// A positive duration with its unit.
     pub fn duration(&mut self, node: &Node, what: &str) -> Option<Duration> {
         let span = self.span(node, what)?;
         if span.is_zero() {
@@ -146,7 +146,7 @@ impl Reader {
         Some(span)
     }
 
-    /// A time with its unit.
+    /// A duration with its unit.
     pub fn span(&mut self, node: &Node, what: &str) -> Option<Duration> {
         let text = self.text(node, what)?;
         if text.trim_start().starts_with('-') {
@@ -162,7 +162,7 @@ impl Reader {
         }
     }
 
-    /// A port written `node.port`, or `node` for the only one.
+    /// A port in the form `node.port`, or `node` for the only one.
     pub(crate) fn port(&mut self, node: &Node, what: &str) -> Option<(PortRef, PortLocations)> {
         let location = &node.location;
         let text = match &node.value {
@@ -179,13 +179,13 @@ impl Reader {
             self.error(location, message);
             return None;
         }
-        // The parts of a quoted or folded text are not where they seem to be.
+        // Quoted and folded text has other byte offsets than its value.
         let exact = location.text() == text;
         let part =
             |span: Range<usize>| Some(if exact { location.part(span) } else { location.clone() });
-        let behind = if without_port { 0..name.len() } else { name.len() + 1..text.len() };
+        let port = if without_port { 0..name.len() } else { name.len() + 1..text.len() };
         let locations =
-            PortLocations { node: part(0..name.len()), port: part(behind), reported: false };
+            PortLocations { node: part(0..name.len()), port: part(port), reported: false };
         Some((PortRef { node: name.to_owned(), port: port.to_owned() }, locations))
     }
 }

@@ -1,4 +1,4 @@
-//! What stands behind `thread`, `cpu`, `priority` and `spin`.
+//! Reads `thread`, `cpu`, `priority` and `spin`.
 //!
 //! ```yaml
 //! thread: vision    # with other nodes that say so
@@ -10,7 +10,7 @@
 use crate::{Schedule, load::reader::Reader, yaml::Node};
 
 impl Reader {
-    /// How the thread of the node in `node` is scheduled; `what` names the node.
+    /// Schedule of the thread of `node`; `what` names the node.
     pub(crate) fn schedule(&mut self, node: &Node, what: &str) -> Schedule {
         let mut schedule = Schedule::default();
         let given = |key: &str| node.get(key).filter(|value| !value.is_null());
@@ -22,7 +22,7 @@ impl Reader {
             schedule.cpu = self.number(value, &what, "the number of a processor, from 0 on");
         }
         if let Some(value) = given("priority") {
-            let (what, form) = (format!("\"priority\" of {what}"), "a whole number from 1 to 99");
+            let (what, form) = (format!("\"priority\" of {what}"), "an integer from 1 to 99");
             let priority = self.number::<u8>(value, &what, form);
             schedule.priority = priority.filter(|priority| (1..=99).contains(priority));
             if let (Some(priority), None) = (priority, schedule.priority) {
@@ -35,7 +35,7 @@ impl Reader {
         schedule
     }
 
-    /// A number that is written as `form` says.
+    /// A number in the form of `form`.
     fn number<T: std::str::FromStr>(&mut self, node: &Node, what: &str, form: &str) -> Option<T> {
         let text = self.text(node, what)?;
         let number = text.parse().ok();

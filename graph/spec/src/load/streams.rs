@@ -1,4 +1,4 @@
-//! What stands behind `in`: the streams into a node.
+//! Reads `in`: the input streams of a node.
 //!
 //! ```yaml
 //! in: mic.audio                                        # into the only input
@@ -20,11 +20,11 @@ use crate::{
     yaml::{Node, Value},
 };
 
-/// The keys of a stream.
+/// Keys of a stream.
 const KEYS: [&str; 8] =
     ["from", "on_full", "queue", "max_age", "sync", "timeout", "in_flight", "feedback"];
 
-/// What happens when a queue is full, by the word of graph files.
+/// Policies of a full queue, by their names in graph files.
 pub(crate) const ON_FULL: [(&str, OnFull); 4] = [
     ("block", OnFull::Block),
     ("drop_oldest", OnFull::DropOldest),
@@ -32,7 +32,7 @@ pub(crate) const ON_FULL: [(&str, OnFull); 4] = [
     ("latest", OnFull::Latest),
 ];
 
-/// The streams into a node, and whether some could not be read.
+/// Input streams of a node, and whether some could not be read.
 #[derive(Default)]
 pub(crate) struct Streams {
     pub(crate) specs: Vec<InputConfig>,
@@ -41,7 +41,7 @@ pub(crate) struct Streams {
 }
 
 impl Reader {
-    /// The streams into the node `name`.
+    /// Input streams of the node `name`.
     pub(crate) fn streams(&mut self, node: &Node, name: &str) -> Streams {
         let mut streams = Streams::default();
         let what = format!("\"in\" of node \"{name}\"");
@@ -163,17 +163,14 @@ impl Reader {
         let what = format!("\"queue\" of {what}");
         let text = self.text(node, &what)?;
         match text.parse::<i128>() {
-            // What is too large for a queue is refused by `check`, as in graphs built in Rust.
+            // Too large values are rejected by `check`, as in graphs built in Rust.
             Ok(length) if length >= 0 => Some(usize::try_from(length).unwrap_or(usize::MAX)),
             Ok(_) => {
                 self.error(&node.location, format!("{what} must be at least 1, not {text}"));
                 None
             }
             Err(_) => {
-                self.error(
-                    &node.location,
-                    format!("{what} must be a whole number, not \"{text}\""),
-                );
+                self.error(&node.location, format!("{what} must be an integer, not \"{text}\""));
                 None
             }
         }

@@ -11,9 +11,9 @@
 //! `nodes: {vad: {params: {threshold: 0.7}}}`, which a profile of the file around it may write
 //! `ears/vad: {params: {threshold: 0.7}}`.
 //!
-//! Its nodes take its place, called `ears/vad`; whoever names an output or input of it gets that of
-//! a node in it. Its budgets, interrupt and waterfall become those of the whole. A path is relative
-//! to the file that it stands in.
+//! Its nodes are inserted into the outer graph with names such as `ears/vad`; a reference to one of
+//! its ports becomes a reference to the port of a node in it. Its budgets, interrupt and waterfall
+//! become those of the outer graph. A path is relative to the file in which it is written.
 
 use std::mem;
 
@@ -28,31 +28,31 @@ use crate::{
     yaml::{Key, Map, Node, Value},
 };
 
-/// The keys of a node that is a graph.
+/// Keys of a subgraph.
 pub(crate) const KEYS: [&str; 5] = ["graph", "in", "params", "profile", "nodes"];
 
-/// What a graph calls its inputs or outputs, with the ports of nodes in it that they stand for.
+/// Names of the inputs or outputs of a subgraph, with the ports of its nodes that they stand for.
 type Exports = Vec<(String, Vec<PortRef>)>;
 
-/// A node that is a graph, while its nodes are put in its place.
+/// A subgraph while its nodes are inserted into the outer graph.
 pub(crate) struct Subgraph {
     pub(crate) name: String,
-    /// What comes into it, and where that is written.
+    /// Its input streams and their locations.
     inputs: Vec<(InputConfig, InputLocations)>,
-    /// Its inputs and outputs; `None` when the file could not be read.
+    /// Its inputs and outputs; `None` if the file could not be read.
     ports: Option<[Exports; 2]>,
-    /// What is measured and interrupted in it, until the graph around it has that.
+    /// Its budgets, waterfall and interrupt, until the outer graph takes them.
     pub(crate) watched: Option<Watched>,
     location: Location,
 }
 
-/// The memory that a port takes.
+/// Memory of a port.
 fn bytes(port: &PortRef) -> usize {
     size_of::<PortRef>() + port.node.len() + port.port.len()
 }
 
 impl Reader {
-    /// Reads the graph that the node `key` is, and adds its nodes.
+    /// Reads the subgraph `key` and adds its nodes.
     pub(crate) fn subgraph(
         &mut self,
         key: &Key,
@@ -91,7 +91,7 @@ impl Reader {
         }
         let params = self.given(key, node.get("params"), &tree);
         self.fill_nodes(&mut tree, &params);
-        // These have been filled already, by what is around them.
+        // The outer graph has substituted these already.
         if let Some(nodes) = node.get("nodes").filter(|nodes| !nodes.is_null()) {
             removed.extend(self.apply_outer(&mut tree, nodes));
         }
@@ -111,8 +111,8 @@ impl Reader {
         Some((ports, Watched::new(&key.text, inner, inner_locations)))
     }
 
-    /// The parameters of the graph `tree`: those that the node `key` gives, which have been filled by
-    /// what is around it, otherwise the defaults.
+    /// Parameters of the subgraph `tree`: the values given by the node `key`, substituted by the
+    /// outer graph, otherwise the defaults.
     fn given(&mut self, key: &Key, given: Option<&Node>, tree: &Node) -> Map {
         let mut params = self.own_params(tree);
         let what = format!("\"params\" of node \"{}\"", key.text);
@@ -138,13 +138,13 @@ impl Reader {
                 let message =
                     format!("graph \"{}\" needs the parameter \"{}\"", key.text, name.text);
                 self.error(&key.location, message);
-                value.value = Value::Faulty; // Whoever uses it is not to blame.
+                value.value = Value::Faulty; // Its users are not at fault.
             }
         }
         params
     }
 
-    /// The parameters of the graph file `tree` with their defaults, as they are written.
+    /// Parameters of the graph file `tree` with their defaults, as written.
     pub(crate) fn own_params(&mut self, tree: &Node) -> Map {
         let params = tree.get("params").filter(|params| !params.is_null());
         let params =
@@ -152,8 +152,8 @@ impl Reader {
         params.cloned().unwrap_or_default()
     }
 
-    /// The ports that stand behind `inputs` (`side` 0) or `outputs` (1) of `tree`, as those of nodes
-    /// in `name`. The graph has the nodes of `inner`, among them those of its `parts`.
+    /// Ports that `inputs` (`side` 0) or `outputs` (1) of `tree` stand for, as those of nodes in
+    /// `name`. The subgraph has the nodes of `inner`, among them those of its `parts`.
     fn exports(
         &mut self,
         tree: &Node,
@@ -208,14 +208,14 @@ impl Reader {
         exports
     }
 
-    /// Puts the ports of nodes in place of those of the graphs that they are in.
+    /// Replaces ports of subgraphs by the ports of their nodes.
     pub(crate) fn connect(
         &mut self,
         graph: &mut Graph,
         locations: &mut Locations,
         subgraphs: &mut [Subgraph],
     ) {
-        // What comes into a graph goes to its nodes.
+        // Streams into a subgraph go to its nodes.
         for subgraph in subgraphs.iter_mut() {
             for (input, input_locations) in mem::take(&mut subgraph.inputs) {
                 let location = input_locations.port.clone().or(input_locations.from.node.clone());
@@ -236,7 +236,7 @@ impl Reader {
                 }
             }
         }
-        // What comes out of a graph comes from its nodes.
+        // Streams out of a subgraph come from its nodes.
         for (number, node) in graph.nodes.iter_mut().enumerate() {
             let NodeLocations { inputs, reported, .. } = &mut locations.nodes[number];
             for (location, input) in node.inputs.iter_mut().enumerate() {
@@ -289,7 +289,7 @@ impl Reader {
         }
     }
 
-    /// Replaces `port` when it is one of a graph; false when that graph has none.
+    /// Replaces `port` if it belongs to a subgraph; false if the subgraph has no such port.
     fn outside(
         &mut self,
         port: &mut PortRef,
@@ -308,7 +308,7 @@ impl Reader {
         true
     }
 
-    /// The ports of nodes that the input (`side` 0) or output (1) `port` of a graph stands for.
+    /// Ports of nodes that the input (`side` 0) or output (1) `port` of a subgraph stands for.
     fn inside(
         &mut self,
         subgraph: &Subgraph,
@@ -337,7 +337,7 @@ impl Reader {
         Vec::new()
     }
 
-    /// Puts values into the nodes, budgets and the interrupt of a graph file with these `params`.
+    /// Substitutes in the nodes, budgets and the interrupt of a graph file with these `params`.
     pub(crate) fn fill_nodes(&mut self, tree: &mut Node, params: &Map) {
         for key in ["nodes", "budget", "waterfall", "interrupt", "name"] {
             if let Some(part) = tree.get_mut(key) {

@@ -1,4 +1,4 @@
-//! What stands behind `on_error` and `deadline`.
+//! Reads `on_error` and `deadline`.
 //!
 //! ```yaml
 //! on_error: stop                                   # the default
@@ -16,11 +16,11 @@ use crate::{
     yaml::{Node, Value},
 };
 
-/// The policies.
+/// Names of the policies.
 const WORDS: [&str; 3] = ["stop", "restart", "degrade"];
 
 impl Reader {
-    /// What happens when a node fails; `what` names the setting.
+    /// Policy for failed calls; `what` names the setting.
     pub(crate) fn on_error(&mut self, node: &Node, what: &str) -> Option<OnError> {
         match &node.value {
             Value::Map(map) => {
@@ -65,8 +65,7 @@ impl Reader {
             match text.parse() {
                 Ok(count) if count > 0 => restart.limit = count,
                 _ => {
-                    let message =
-                        format!("{what} must be a whole number from 1 on, not \"{text}\"");
+                    let message = format!("{what} must be an integer from 1 on, not \"{text}\"");
                     self.error(&limit.location, message);
                     return None;
                 }
@@ -87,7 +86,7 @@ impl Reader {
         }
     }
 
-    /// Notes that `text` is none of `words`.
+    /// Reports that `text` is not one of `words`.
     pub(crate) fn unknown_word<T>(
         &mut self,
         node: &Node,

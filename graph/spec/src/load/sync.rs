@@ -1,4 +1,4 @@
-//! What stands behind `sync` and `on_time_fault`.
+//! Reads `sync` and `on_time_fault`.
 //!
 //! ```yaml
 //! sync: exact
@@ -18,11 +18,11 @@ use crate::{
     yaml::{Node, Value},
 };
 
-/// The ways to join.
+/// Names of the sync policies.
 const WORDS: [&str; 6] = ["exact", "approx", "latest", "interpolate", "window", "barrier"];
 
 impl Reader {
-    /// How a stream accompanies another; `what` names the setting.
+    /// Sync policy of a stream; `what` names the setting.
     pub(crate) fn sync(&mut self, node: &Node, what: &str) -> Option<SyncPolicy> {
         let Value::Map(map) = &node.value else {
             let text = self.text(node, what)?;
@@ -76,7 +76,7 @@ impl Reader {
         Some(SyncPolicy::Window { before: side("before")?, after: side("after")? })
     }
 
-    /// What becomes of a packet that is earlier than the one before it.
+    /// Policy for packets with wrong timestamps.
     pub(crate) fn on_time_fault(&mut self, node: &Node, what: &str) -> Option<OnTimeFault> {
         match self.text(node, what)? {
             "drop" => Some(OnTimeFault::Drop),

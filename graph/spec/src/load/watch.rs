@@ -1,4 +1,4 @@
-//! What stands behind `budget`, `waterfall` and `interrupt`.
+//! Reads `budget`, `waterfall` and `interrupt`.
 
 use crate::{
     Budget, Graph, Interrupt, PortRef,
@@ -9,7 +9,7 @@ use crate::{
     yaml::{Node, Value},
 };
 
-/// The limits of a budget.
+/// Limits of a budget.
 const LIMITS: [&str; 4] = ["p50", "p95", "p99", "max"];
 
 impl Reader {
@@ -43,7 +43,7 @@ impl Reader {
         Some((Budget { from, to, p50, p95, p99, max }, (from_location, to_location)))
     }
 
-    /// The outputs whose times are of interest.
+    /// Outputs of the waterfall.
     pub(crate) fn waterfall(&mut self, node: &Node, graph: &mut Graph, locations: &mut Locations) {
         let Value::Seq(items) = &node.value else {
             self.wrong(node, "\"waterfall\"", "a list of outputs written \"node.port\"");
@@ -60,7 +60,7 @@ impl Reader {
         }
     }
 
-    /// The port that stands behind `key`.
+    /// Port at `key`.
     fn end(
         &mut self,
         node: &Node,
@@ -81,7 +81,7 @@ impl Reader {
         read.unwrap_or((PortRef::default(), unread))
     }
 
-    /// What stops what.
+    /// Reads the interrupt.
     pub(crate) fn interrupt(&mut self, node: &Node, graph: &mut Graph, locations: &mut Locations) {
         let what = "\"interrupt\"";
         let Some(map) = self.map(node, what, "\"on\" and \"cancels\"") else { return };

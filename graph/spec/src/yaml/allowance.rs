@@ -1,4 +1,4 @@
-//! How much memory the values of files may take that are read together.
+//! Memory limit for the values of files that are read together.
 
 use std::mem;
 
@@ -10,11 +10,11 @@ use crate::{
 /// Most bytes.
 pub(crate) const MAX_BYTES: usize = 64 << 20;
 
-/// What is left of it.
+/// Remaining memory.
 #[derive(Debug)]
 pub(crate) struct Allowance {
     left: usize,
-    /// Whether it was not enough, which has been told.
+    /// True if the limit was exceeded, which was reported.
     is_spent: bool,
 }
 
@@ -25,8 +25,8 @@ impl Default for Allowance {
 }
 
 impl Allowance {
-    /// Takes `bytes` for what stands at `place`; `None` when there are not as many left, which is
-    /// told once.
+    /// Reserves `bytes` for a value at `location`; `None` if they exceed the limit, which is
+    /// reported once.
     pub(crate) fn take(
         &mut self,
         bytes: usize,
@@ -50,7 +50,7 @@ impl Allowance {
 }
 
 impl Node {
-    /// How many bytes of memory it takes, about.
+    /// Approximate size in bytes.
     pub(crate) fn bytes(&self) -> usize {
         let inner = match &self.value {
             Value::Scalar { text, .. } => text.len(),

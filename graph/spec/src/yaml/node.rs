@@ -1,35 +1,35 @@
-//! A value of a YAML file, with its place.
+//! A value of a YAML file, with its location.
 
 use crate::Location;
 
 /// A value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
-    /// Where it is written.
+    /// Location.
     pub location: Location,
-    /// What it is.
+    /// Content.
     pub value: Value,
-    /// How many levels lie in it, itself included.
+    /// Nesting depth, including itself.
     pub(super) depth: usize,
-    /// How many values lie in it, itself included.
+    /// Number of values, including itself.
     pub(super) size: usize,
 }
 
-/// What a value is.
+/// Content of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Value {
-    /// A word; quoted ones are never null.
+    /// A scalar; quoted ones are never null.
     Scalar {
-        /// The word.
+        /// Text of the scalar.
         text: String,
-        /// Whether it stands in quotes.
+        /// True if it is quoted.
         quoted: bool,
     },
     /// A list.
     Seq(Vec<Node>),
     /// A map in the order of the file; each key once.
     Map(Map),
-    /// One that could not be made out, which has been told.
+    /// An unreadable value, which was reported.
     Faulty,
 }
 
@@ -39,14 +39,14 @@ pub type Map = Vec<(Key, Node)>;
 /// The key of a map entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Key {
-    /// The word.
+    /// Text of the key.
     pub text: String,
-    /// Where it is written.
+    /// Location.
     pub location: Location,
 }
 
 impl Node {
-    /// A value without others in it.
+    /// A value without children.
     pub fn leaf(location: Location, value: Value) -> Self {
         Self { location, value, depth: 1, size: 1 }
     }
@@ -56,7 +56,7 @@ impl Node {
         Self::leaf(location, Value::Map(Map::new()))
     }
 
-    /// Whether it says that there is nothing: `~`, `null`, or empty.
+    /// True for `~`, `null`, or an empty value.
     pub fn is_null(&self) -> bool {
         match &self.value {
             Value::Scalar { text, quoted: false } => {
@@ -66,7 +66,7 @@ impl Node {
         }
     }
 
-    /// What it is, for messages.
+    /// Kind of the value, for messages.
     pub fn kind(&self) -> &'static str {
         match &self.value {
             _ if self.is_null() => "nothing",
@@ -87,7 +87,7 @@ impl Node {
         Some(value)
     }
 
-    /// As [`Node::get`], to change it.
+    /// As [`Node::get`], mutable.
     pub fn get_mut(&mut self, key: &str) -> Option<&mut Self> {
         let Value::Map(map) = &mut self.value else { return None };
         map.iter_mut().find(|(found, _)| found.text == key).map(|(_, value)| value)

@@ -1,11 +1,10 @@
-//! Broken graphs and what is said about them.
+//! Broken graphs and their diagnostics.
 
 use afferent_spec::{Diagnostics, LoadOptions, Severity};
 
 use crate::catalog::check_text;
 
-/// Faults as `line:column message`, or `file:line:column` where that is not the graph file; with
-/// the help behind a bar.
+/// Diagnostics as `line:column message`, or `file:line:column` in another file; help follows a bar.
 pub(crate) fn told(faults: &Diagnostics) -> Vec<String> {
     let told = faults.iter().map(|fault| {
         let location = fault.location.as_ref().map_or_else(String::new, |location| {
@@ -19,7 +18,7 @@ pub(crate) fn told(faults: &Diagnostics) -> Vec<String> {
     told.collect()
 }
 
-/// Checks that exactly the faults `expected` are told.
+/// Checks that exactly the diagnostics `expected` are reported.
 pub(crate) fn check(text: &str, profile: Option<&str>, set: &[&str], expected: &[&str]) {
     let set = set.iter().map(|set| (*set).to_owned()).collect();
     let options =
@@ -31,7 +30,7 @@ pub(crate) fn check(text: &str, profile: Option<&str>, set: &[&str], expected: &
     assert_eq!(told(&faults), expected, "\n{text}\n{faults}");
 }
 
-/// Checks a graph of which only the nodes are given, each in a line, from line 3 on.
+/// Checks a graph of the given nodes, one per line, from line 3 on.
 fn nodes(lines: &str, expected: &[&str]) {
     check(&format!("afferent: 1\nnodes:\n{lines}"), None, &[], expected);
 }
@@ -94,7 +93,7 @@ fn the_form_of_the_file() {
             "afferent: 1\nnodes:\n  o: {use: idle}\n  m: {use: microphone}\n  m: {use: vad}",
             &[
                 "3:3 warning: node \"o\" receives nothing: no input is connected",
-                "4:3 warning: node \"m\" works for nothing: nobody receives \"m.audio\"",
+                "4:3 warning: output \"m.audio\" of node \"m\" is not connected",
                 "5:3 \"m\" is given twice | the first one is in line 4",
             ],
         ),
@@ -171,7 +170,7 @@ fn what_happens_under_load() {
             "5:56 \"queue\" of the stream from \"m\" to \"q\" must be 1 with \"latest\", not 2 | to keep more than the newest packet, write \"on_full: drop_oldest\"",
             "6:39 \"queue\" of \"in\" of node \"r\" must be at least 1, not -1",
             "6:52 \"max_age\" of \"in\" of node \"r\" must not be negative",
-            "7:39 \"queue\" of \"in\" of node \"s\" must be a whole number, not \"many\"",
+            "7:39 \"queue\" of \"in\" of node \"s\" must be an integer, not \"many\"",
             "7:54 \"max_age\" of \"in\" of node \"s\": \"5\" is not a time with its unit, such as 20ms or 1.5s",
             "8:23 unknown key \"form\" of \"in\" of node \"t\" | did you mean \"from\"?",
             "8:41 \"on_full\" of \"in\" of node \"t\" must be a text, not a list",
@@ -188,12 +187,12 @@ fn threads_and_what_is_under_way() {
         " m: {use: microphone, cpu: two, priority: 100, spin: 0us}\n p: {use: print, in: {from: m, in_flight: 0}, thread: x, cpu: 0}\n q: {use: print, in: {from: m, in_flight: few}, thread: x, cpu: 1, priority: hi}\n r: {use: print, in: {from: m, in_flight: 65537}}",
         &[
             "3:28 \"cpu\" of node \"m\" must be the number of a processor, from 0 on, not \"two\"",
-            "3:43 \"priority\" of node \"m\" must be a whole number from 1 to 99, not \"100\"",
+            "3:43 \"priority\" of node \"m\" must be an integer from 1 to 99, not \"100\"",
             "3:54 \"spin\" of node \"m\" must be longer than none",
             "4:43 \"in_flight\" of \"in\" of node \"p\" must be a number from 1 on, or unlimited, not \"0\"",
             "5:2 nodes \"p\" and \"q\" share the thread \"x\" and differ in \"cpu\" | write \"cpu\" once, or give them different threads",
             "5:43 \"in_flight\" of \"in\" of node \"q\" must be a number from 1 on, or unlimited, not \"few\"",
-            "5:78 \"priority\" of node \"q\" must be a whole number from 1 to 99, not \"hi\"",
+            "5:78 \"priority\" of node \"q\" must be an integer from 1 to 99, not \"hi\"",
             "6:43 \"in_flight\" of the stream from \"m\" to \"r\" must be between 1 and 65536, or unlimited",
         ],
     );
@@ -227,7 +226,7 @@ fn supervision() {
             "3:33 source \"m\" cannot degrade: it has no packet to pass over | write \"on_error: restart\"",
             "4:35 \"on_error\" of node \"p\": \"restrt\" is not one of stop, restart, degrade | did you mean \"restart\"?",
             "5:46 unknown key \"backof\" of \"restart\" of \"on_error\" of node \"q\" | did you mean \"backoff\"?",
-            "5:65 \"limit\" of \"restart\" of \"on_error\" of node \"q\" must be a whole number from 1 on, not \"0\"",
+            "5:65 \"limit\" of \"restart\" of \"on_error\" of node \"q\" must be an integer from 1 on, not \"0\"",
             "6:45 \"degrade\" of \"on_error\" of node \"r\": \"lost\" is not one of nothing, last | did you mean \"last\"?",
             "6:62 \"deadline\" of node \"r\" must be longer than none",
             "7:35 \"on_error\" of node \"s\" must be one of stop, restart, degrade, not a list",
@@ -345,7 +344,7 @@ interrupt: {on: v.evens, cancels: [p, q]}
         None,
         &[],
         &[
-            "3:33 node \"m\" interrupts and is cancelled by it | its packet would make itself obsolete; take the node out of \"cancels\"",
+            "3:33 node \"m\" interrupts and is canceled by it | its packet would make itself obsolete; take the node out of \"cancels\"",
         ],
     );
     let text = "afferent: 1\nnodes: {m: {use: microphone}, p: {use: print, in: m}}\ninterrupt: {on: m, cancels: []}";

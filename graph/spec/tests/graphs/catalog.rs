@@ -10,7 +10,7 @@ use afferent_messages::{AudioBlock, Features, KeywordEvent, SpeechEvent};
 use afferent_spec::{Checked, Diagnostics, LoadOptions, check, parse};
 
 choices! {
-    /// How fast a file is read.
+    /// Pace of reading a file.
     pub(crate) enum Pace {
         /// As recorded.
         Realtime = "realtime",
@@ -20,23 +20,23 @@ choices! {
 }
 
 params! {
-    /// Of a source.
+    /// Parameters of a source.
     pub(crate) struct FileParams {
         /// The sound.
         pub path: std::path::PathBuf;
-        /// How fast.
+        /// Pace.
         pub pace: Pace = "max";
-        /// How loud.
+        /// Gain.
         pub gain_db: f32 = "0", range -60.0..=20.0, unit "dB";
     }
 }
 
 params! {
-    /// Of a detector.
+    /// Parameters of a detector.
     pub(crate) struct VadParams {
-        /// What is speech.
+        /// Threshold of speech.
         pub threshold: f32 = "0.5", range 0.0..=1.0;
-        /// When speech has ended.
+        /// Silence that ends speech.
         pub min_silence: std::time::Duration = "200ms", range 0.02..=5.0;
         /// The model.
         pub model: std::path::PathBuf = "models/vad";
@@ -46,7 +46,7 @@ params! {
 }
 
 params! {
-    /// Of a recogniser.
+    /// Parameters of a recognizer.
     pub(crate) struct AsrParams {
         /// The language, two letters.
         pub language: String;

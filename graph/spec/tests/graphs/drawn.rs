@@ -1,4 +1,4 @@
-//! Pictures of graphs.
+//! Drawings of graphs.
 
 use afferent_graph::PortId;
 use afferent_spec::{CheckedGraph, DrawFormat, Labels, LoadOptions, draw};

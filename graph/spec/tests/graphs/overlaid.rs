@@ -153,8 +153,8 @@ fn changes_reach_into_parts() {
     let names: Vec<_> = quiet.nodes.iter().map(|node| node.name.as_str()).collect();
     let expected = ["mic", "mid/low/vad", "mid/low/mel", "mid/low/spare", "mid/log", "out"];
     assert_eq!(names, expected);
-    let cancelled: Vec<_> = quiet.nodes.iter().map(|node| node.cancelled).collect();
-    assert_eq!(cancelled, [false, true, true, true, true, false]);
+    let canceled: Vec<_> = quiet.nodes.iter().map(|node| node.canceled).collect();
+    assert_eq!(canceled, [false, true, true, true, true, false]);
     assert_eq!(
         (quiet.budgets.len(), quiet.budgets[0].limits[1]),
         (1, Some(Duration::from_millis(5)))
@@ -211,7 +211,7 @@ fn paths_that_lead_nowhere() {
             "top.yaml11:7 the file \"top.yaml\" changes node \"mid/low/vda\", which the graph does not have | did you mean \"mid/low/vad\"?",
             "top.yaml13:13 unknown key \"node\" of node \"mid\" | did you mean \"nodes\"?",
             "top.yaml14:14 profile \"quiet\" sets parameter \"quite\", which the graph does not have | did you mean \"quiet\"?",
-            "parts/ears.yaml8:3 warning: node \"mid/low/spare\" works for nothing: nobody receives \"mid/low/spare.audio\", \"mid/low/spare.events\"",
+            "parts/ears.yaml8:3 warning: outputs \"mid/low/spare.audio\", \"mid/low/spare.events\" of node \"mid/low/spare\" are not connected",
         ],
     );
 }

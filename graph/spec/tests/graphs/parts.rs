@@ -1,4 +1,4 @@
-//! Graphs as nodes of graphs, and values that stand for others.
+//! Subgraphs and substitution.
 
 use std::{
     fs,
@@ -11,7 +11,7 @@ use afferent_spec::{Checked, Diagnostics, LoadOptions, load_and_check};
 
 use crate::{broken::told, catalog::catalog};
 
-/// A folder with `files`, of which the first is checked.
+/// Writes `files` to a folder and checks the first one.
 pub(crate) fn load(
     files: &[(&str, &str)],
     options: &LoadOptions,
@@ -80,8 +80,8 @@ fn a_graph_is_a_node() {
     let path = |path: &str| folder.join(path).display().to_string();
     assert_eq!(param(1, "model"), path("models/vad"), "a path is relative to its own file");
     assert_eq!(param(3, "model"), path("parts/own/spare"));
-    let cancelled: Vec<_> = graph.nodes.iter().map(|node| node.cancelled).collect();
-    assert_eq!(cancelled, [false, true, true, true, true, true, false]);
+    let canceled: Vec<_> = graph.nodes.iter().map(|node| node.canceled).collect();
+    assert_eq!(canceled, [false, true, true, true, true, true, false]);
     assert_eq!((graph.budgets[0].from.node, graph.budgets[0].to.node), (1, 5));
 }
 
@@ -96,12 +96,12 @@ fn graphs_nest() {
     assert_eq!(graph.edges.len(), 5);
 }
 
-/// Faults as `told`, without the folder.
+/// Diagnostics as `told`, without the folder.
 fn check(files: &[(&str, &str)], expected: &[&str]) {
     check_with(files, &LoadOptions::default(), expected);
 }
 
-/// The same of files that `options` change.
+/// As [`check`], with `options`.
 pub(crate) fn check_with(files: &[(&str, &str)], options: &LoadOptions, expected: &[&str]) {
     let (folder, checked) = load(files, options);
     let Err(faults) = checked else { panic!("it was accepted") };
@@ -236,7 +236,7 @@ fn params_that_are_no_map_are_refused() {
     );
 }
 
-/// Each of seven files repeats what it gets sixteen times.
+/// Each of seven files repeats its parameter sixteen times.
 #[test]
 fn values_have_a_limit_with_what_they_repeat() {
     let name = |level: usize| format!("l{level}.yaml");
@@ -304,7 +304,7 @@ fn faults_of_what_is_included_stand_in_its_file() {
     let lost = "afferent: 1\ninclude: lost.yaml\nnodes:\n  mic: {use: microphone}\n";
     let text = load(&[("top.yaml", lost)], &LoadOptions::default()).1.unwrap_err().to_string();
     assert!(text.contains("top.yaml:2:10") && text.contains("cannot read"), "{text}");
-    // A file that includes itself, and twice: it ends, and says so once.
+    // A file that includes itself twice ends with one error.
     let own = "afferent: 1\ninclude: [top.yaml, top.yaml]\nnodes:\n  mic: {use: microphone}\n";
     let faults = load(&[("top.yaml", own)], &LoadOptions::default()).1.unwrap_err();
     let deep = faults.to_string().matches("nest deeper than 8 levels").count();

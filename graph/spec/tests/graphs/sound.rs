@@ -12,7 +12,7 @@ use crate::catalog::{catalog, check_text};
 
 const TEXT: &str = include_str!("../data/sound.yaml");
 
-/// The nodes and edges of a graph, one in a line.
+/// Nodes and edges of a graph, one per line.
 fn outline(checked: &Checked) -> Vec<String> {
     let graph = &checked.graph;
     let nodes = graph.nodes.iter().map(|node| {
@@ -101,8 +101,8 @@ fn profiles_and_settings_change_it() {
 fn the_graph_keeps_budget_interrupt_and_supervision() {
     let checked = check_text(TEXT, &LoadOptions::default()).unwrap().graph;
     assert_eq!(checked.interrupt, Some((1, PortId::at(1))));
-    let cancelled = checked.nodes.iter().filter(|node| node.cancelled);
-    assert_eq!(cancelled.map(|node| node.name.as_str()).collect::<Vec<_>>(), ["asr", "out"]);
+    let canceled = checked.nodes.iter().filter(|node| node.canceled);
+    assert_eq!(canceled.map(|node| node.name.as_str()).collect::<Vec<_>>(), ["asr", "out"]);
     let (from, to) = (checked.budgets[0].from, checked.budgets[0].to);
     assert_eq!((from.node, from.port, to.node, to.port), (1, PortId::at(1), 5, PortId::at(0)));
     assert_eq!((from.kind, to.kind), (PortKind::Output, PortKind::Input));

@@ -153,10 +153,10 @@ impl Dialogue {
     }
 
     /// The next of what the model says; an answer ends with a call or with [`Said::End`].
-    pub(super) fn next(&mut self, cancelled: &AtomicBool) -> Result<Said, TextError> {
+    pub(super) fn next(&mut self, canceled: &AtomicBool) -> Result<Said, TextError> {
         let Self { generator, template, saying, .. } = self;
         let Some(current) = saying else { return Ok(Said::End) };
-        if let Some(piece) = current.state.next(generator, &template.plain, Some(cancelled))? {
+        if let Some(piece) = current.state.next(generator, &template.plain, Some(canceled))? {
             return Ok(Said::Text(current.add(&piece)));
         }
         let ended = saying.take().map(|saying| (saying.calls, saying.text.clone(), saying));

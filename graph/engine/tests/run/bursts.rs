@@ -1,4 +1,4 @@
-//! Rows of short calls, of which few are timed one by one.
+//! Bursts of short calls: only a sample is timed one by one.
 
 use std::{
     hint,
@@ -25,7 +25,7 @@ fn work(time: Duration) {
 }
 
 #[test]
-fn busy_times_add_up_and_tell_who_works() {
+fn busy_times_add_up_and_identify_the_busy_node() {
     let mut graph = Graph::default();
     let mut last = graph.numbers(COUNT);
     for (name, nanos) in [("light", 100), ("heavy", 2000)] {
