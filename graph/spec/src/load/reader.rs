@@ -183,9 +183,9 @@ impl Reader {
         let exact = location.text() == text;
         let part =
             |span: Range<usize>| Some(if exact { location.part(span) } else { location.clone() });
-        let port = if without_port { 0..name.len() } else { name.len() + 1..text.len() };
+        let port_span = if without_port { 0..name.len() } else { name.len() + 1..text.len() };
         let locations =
-            PortLocations { node: part(0..name.len()), port: part(port), reported: false };
+            PortLocations { node: part(0..name.len()), port: part(port_span), reported: false };
         Some((PortRef { node: name.to_owned(), port: port.to_owned() }, locations))
     }
 }
