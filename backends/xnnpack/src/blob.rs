@@ -94,7 +94,7 @@ impl<'a> Sections<'a> {
 /// Checks that inputs and outputs have distinct argument indices, with the inputs first. Returns
 /// the number of input arguments.
 ///
-/// An unused input has no value, so that argument indices may be missing before the outputs.
+/// An unused input has no value. Argument indices before the outputs may therefore be missing.
 fn check_arguments(values: &[Value<'_>]) -> Result<usize, Error> {
     let mut seen = HashSet::new();
     let (mut first_output, mut last_input) = (None::<usize>, None::<usize>);

@@ -28,16 +28,16 @@
 //!
 //! Other large layers are stored in 24 bits: an integer per weight and a scale per output channel.
 //! The rounding error is at most 2⁻²³ of the largest weight of the channel, which is comparable to
-//! the effect of another summation order. Layers in which more than one weight in 128 of a channel
-//! is zero, or the largest weight is far from the mean, stay in 32 bits.
+//! the effect of another summation order. A layer stays in 32 bits if more than one weight in 128
+//! of a channel is zero, or if the largest weight is far from the mean.
 //!
 //! # Limits
 //!
 //! An unsupported node or value is an error at load that names its number and type: scaled
 //! dot-product attention as one node, unsigned and packed integers, TensorFlow SAME padding.
 //!
-//! **Invariant:** no blob causes a panic, an access outside of its tensors, or an allocation that
-//! exceeds blob and data by more than a fixed limit.
+//! **Invariant:** no blob causes a panic or an access outside of its tensors. Allocations exceed
+//! the size of blob and data by at most a fixed limit.
 //!
 //! Source: ExecuTorch `backends/xnnpack/serialization/schema.fbs`, file identifiers `XN00` and
 //! `XN01`, alone or after the header `XH00`.

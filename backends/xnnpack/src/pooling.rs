@@ -7,9 +7,9 @@ use crate::{error::SHAPE_MISMATCH, operator::Input, window::Window};
 
 /// Visits the window of each output pixel, without its padding.
 ///
-/// Calls `add` with the channels of the output pixel, those of an input pixel, the window index of
-/// the input pixel, counted column by column, and whether it is the first of the window. Then calls
-/// `finish` with the channels of the output pixel and the number of input pixels.
+/// For each input pixel, `add` receives the channels of the output pixel and of the input pixel,
+/// its window index, counted column by column, and true for the first pixel. At the end of a
+/// window, `finish` receives the channels of the output pixel and the number of input pixels.
 pub(crate) fn for_each_tap<T: Element, U>(
     window: &Window,
     isa: Isa,

@@ -65,7 +65,7 @@ impl Operator for BinaryQ8 {
             let terms = [(p, a_params.zero_point), (q, b_params.zero_point)];
             if let Some(sum) = FixedPointSum::new(terms) {
                 let (low, high) = (low as i32, high as i32);
-                // The range comes from the blob: low may exceed high, so that `clamp` could panic.
+                // The range comes from the blob. `clamp` would panic if low exceeds high.
                 let f = move |a: i8, b: i8| {
                     let sum = sum.compute(i32::from(a), i32::from(b));
                     (sum + zero_point).max(low).min(high) as i8

@@ -41,7 +41,7 @@ impl Operator for Copy {
     }
 }
 
-/// Replaces the size 0 of a new shape so that it has `numel` elements.
+/// Replaces the size 0 of a new shape by the size that yields `numel` elements.
 fn infer_size(numel: usize, shape: Shape) -> Result<Shape, Error> {
     let known = shape
         .iter()

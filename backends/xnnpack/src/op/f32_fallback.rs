@@ -34,7 +34,7 @@ impl Operator for F32Fallback {
         inputs: &[Input<'_>],
         out: &mut [u8],
     ) -> Result<(), Error> {
-        // The inner operator borrows the scratch memory, so that the buffer moves out of it.
+        // The inner operator borrows the scratch memory: the buffer moves out of it.
         let mut buffer = std::mem::take(&mut cx.scratch.dequantized);
         let result = self.run_with(cx, inputs, out, &mut buffer);
         cx.scratch.dequantized = buffer;

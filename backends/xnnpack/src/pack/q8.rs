@@ -1,6 +1,6 @@
 //! Packed int8 weights, and the q8 GEMM with them.
 //!
-//! Accumulators are int32, so that products are exact. Inputs are int8 with static parameters, or
+//! Accumulators are int32, which makes products exact. Inputs are int8 with static parameters, or
 //! f32 that is quantized dynamically per row or per image.
 
 use afferent_core::Error;
@@ -203,7 +203,7 @@ impl PackedQ8 {
         if slices == 0 || rows == 0 || x.is_empty() {
             return if out.is_empty() { Ok(()) } else { Err(SHAPE_MISMATCH) };
         }
-        // The GEMM borrows the scratch memory, so that its input moves out of it.
+        // The GEMM borrows the scratch memory: its input moves out of it.
         let mut input = DynamicInput::take(cx.scratch);
         let result = match input.quantize(cx, x, slices, rows) {
             Ok(()) => self.run_quantized(cx, &input, (x.len(), input_rows), clamp, out),
