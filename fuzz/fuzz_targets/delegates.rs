@@ -1,13 +1,13 @@
-//! A `.pte` file with delegates that really compute: it is loaded and its methods run.
+//! Loads a `.pte` file with XNNPACK delegates and runs its methods.
 
 #![no_main]
 
 mod mutator;
 
-use afferent_tests_hostile::attempt;
+use afferent_tests_hostile::execute;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
-    attempt::delegated(data, data.len() as u64);
+    execute::program_with_xnnpack(data, data.len() as u64);
 });
 
 libfuzzer_sys::fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {

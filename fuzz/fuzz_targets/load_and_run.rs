@@ -1,11 +1,11 @@
-//! A `.pte` file: every method is loaded and runs, within limits.
+//! Loads each method of a `.pte` file and runs it, within limits.
 
 #![no_main]
 
 mod mutator;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
-    afferent_tests_hostile::attempt::program(data, data.len() as u64);
+    afferent_tests_hostile::execute::program(data, data.len() as u64);
 });
 
 libfuzzer_sys::fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {

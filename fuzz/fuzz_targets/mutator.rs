@@ -1,9 +1,9 @@
-//! The mutator of the targets that read files: half of the changes know the format.
+//! Mutator of the targets that read files: half of the mutations are aware of the format.
 
 use afferent_tests_hostile::{Random, mutate};
 use libfuzzer_sys::fuzzer_mutate;
 
-/// Changes the first `size` of `data`'s bytes and says how many there are afterwards.
+/// Mutates the first `size` bytes of `data` and returns their new number.
 pub fn mutate(data: &mut [u8], size: usize, max_size: usize, seed: u32) -> usize {
     let mut random = Random(seed.into());
     if random.once_in(2) {

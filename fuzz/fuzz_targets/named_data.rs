@@ -1,11 +1,11 @@
-//! A program and its data: every key leads to the same bytes by each way.
+//! Looks up named data of a program or a data file by each key.
 
 #![no_main]
 
 mod mutator;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
-    afferent_tests_hostile::reading::look_up(data);
+    afferent_tests_hostile::invariants::check_named_data(data);
 });
 
 libfuzzer_sys::fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {

@@ -1,4 +1,4 @@
-//! One operator, with arguments that the bytes make.
+//! Calls an operator with arguments that the input determines.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Lets the linker find `memory.x`.
+//! Adds `memory.x` to the linker search path.
 
 fn main() {
     println!("cargo:rustc-link-search={}", env!("CARGO_MANIFEST_DIR"));

@@ -1,17 +1,17 @@
-//! One operator with arguments made of bytes, good ones and absurd ones.
+//! Calls an operator with arguments that are derived from bytes, valid and invalid ones.
 
 use afferent_core::{Arg, Argument, Call, Error, Kernel, Scalar, ScalarType, Tensor, numel};
 
-/// Bytes that a call may ask for.
+/// Memory limit of a call, in bytes.
 const MEMORY_LIMIT: usize = 4 << 20;
 
-/// The most elements of a tensor that is made here.
-const MOST: usize = 1024;
+/// Maximum elements of a generated tensor.
+const MAX_ELEMENTS: usize = 1024;
 
-/// Extents, the usual ones first.
+/// Sizes of dimensions, typical ones first.
 const SIZES: &[usize] = &[2, 3, 1, 4, 5, 8, 0, 7, 17, 64, 256, 1 << 31, 1 << 62, usize::MAX];
 
-/// Integers, the usual ones first.
+/// Integers, typical ones first.
 const INTS: &[i64] = &[
     1,
     0,
@@ -35,7 +35,7 @@ const INTS: &[i64] = &[
     i64::MAX - 1,
 ];
 
-/// Floating-point numbers, the usual ones first.
+/// Floating-point numbers, typical ones first.
 const DOUBLES: &[f64] = &[
     1.0,
     0.5,
@@ -56,7 +56,7 @@ const DOUBLES: &[f64] = &[
     1e19,
 ];
 
-/// Dtypes, the usual ones first.
+/// Dtypes, typical ones first.
 const DTYPES: &[ScalarType] = &[
     ScalarType::Float,
     ScalarType::Long,
@@ -71,10 +71,10 @@ const DTYPES: &[ScalarType] = &[
     ScalarType::ComplexDouble,
 ];
 
-/// Texts that operators know, and one that they do not.
-const TEXTS: &[&str] = &["none", "tanh", "trunc", "floor", "mean", "sum", "?"];
+/// Strings that operators accept, and one that they do not.
+const STRINGS: &[&str] = &["none", "tanh", "trunc", "floor", "mean", "sum", "?"];
 
-/// Decisions, one byte each; 0 when there are no more.
+/// Choices, one byte each; 0 after the last byte.
 struct Choices<'b>(&'b [u8]);
 
 impl Choices<'_> {
@@ -94,9 +94,9 @@ impl Choices<'_> {
     }
 }
 
-/// An argument that owns its tensors.
-enum Made {
-    Plain(Argument<'static>),
+/// Argument that owns its tensors.
+enum OwnedArgument {
+    Value(Argument<'static>),
     Tensor(Tensor),
     Tensors(Vec<Option<Tensor>>),
     Out(Tensor),
@@ -104,14 +104,14 @@ enum Made {
     OutScalar(Scalar),
 }
 
-/// Calls the operator that `bytes` choose, with the arguments that they make.
+/// Calls an operator that `bytes` select, with arguments that they determine.
 ///
 /// # Errors
-/// Those of the operator.
+/// Errors of the operator.
 pub fn call(bytes: &[u8]) -> Result<(), Error> {
     let mut choices = Choices(bytes);
     let key = (0..4).fold(0, |key, _| key << 8 | choices.byte() as u32);
-    // By its name, so that the same bytes choose the same operator when others are added.
+    // Selection by name: the same bytes select the same operator after others are added.
     let kernel = kernels().min_by_key(|kernel| hash(kernel.name) ^ key);
     run(kernel.expect("there are operators"), &mut choices)
 }
@@ -122,13 +122,13 @@ pub fn call(bytes: &[u8]) -> Result<(), Error> {
 /// As [`call`].
 ///
 /// # Panics
-/// When there is no such operator.
+/// If there is no such operator.
 pub fn call_named(name: &str, bytes: &[u8]) -> Result<(), Error> {
     let kernel = kernels().find(|kernel| kernel.name == name).expect("the operator exists");
     run(kernel, &mut Choices(bytes))
 }
 
-/// Names of the operators.
+/// Names of all operators.
 pub fn names() -> impl Iterator<Item = &'static str> {
     kernels().map(|kernel| kernel.name)
 }
@@ -137,7 +137,7 @@ fn kernels() -> impl Iterator<Item = &'static Kernel> {
     afferent_kernels::KERNELS.iter().copied().flatten().copied().flatten()
 }
 
-/// A number for a name (Fowler, Noll, Vo: FNV-1a).
+/// FNV-1a hash of a name.
 fn hash(name: &str) -> u32 {
     name.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }
@@ -146,9 +146,10 @@ fn run(kernel: &Kernel, choices: &mut Choices<'_>) -> Result<(), Error> {
     let dtype = choices.of(DTYPES);
     let mut base: Vec<usize> = (0..choices.below(6)).map(|_| choices.of(SIZES)).collect();
     shrink(&mut base);
-    let mut made: Vec<Made> =
+    let mut owned: Vec<OwnedArgument> =
         kernel.args.iter().map(|&arg| argument(arg, dtype, &base, choices)).collect();
-    let mut arguments: Vec<Argument<'_>> = made.iter_mut().map(Made::as_argument).collect();
+    let mut arguments: Vec<Argument<'_>> =
+        owned.iter_mut().map(OwnedArgument::as_argument).collect();
     let result = Call::with_memory_limit(kernel, MEMORY_LIMIT).run(&mut arguments);
     if let Err(error) = result {
         assert!(!matches!(error, Error::Internal { .. }), "{}: {error}", kernel.name);
@@ -156,10 +157,10 @@ fn run(kernel: &Kernel, choices: &mut Choices<'_>) -> Result<(), Error> {
     result
 }
 
-impl Made {
+impl OwnedArgument {
     fn as_argument(&mut self) -> Argument<'_> {
         match self {
-            Self::Plain(plain) => std::mem::replace(plain, Argument::None),
+            Self::Value(value) => std::mem::replace(value, Argument::None),
             Self::Tensor(tensor) => Argument::Tensor(tensor),
             Self::Tensors(list) => Argument::Tensors(list.iter().map(Option::as_ref).collect()),
             Self::Out(tensor) => Argument::Out(tensor),
@@ -169,35 +170,39 @@ impl Made {
     }
 }
 
-fn argument(arg: Arg, dtype: ScalarType, base: &[usize], choices: &mut Choices<'_>) -> Made {
-    let absent = arg_is_optional(arg) && choices.below(3) == 0;
-    if absent {
-        return Made::Plain(Argument::None);
+fn argument(
+    arg: Arg,
+    dtype: ScalarType,
+    base: &[usize],
+    choices: &mut Choices<'_>,
+) -> OwnedArgument {
+    if is_optional(arg) && choices.below(3) == 0 {
+        return OwnedArgument::Value(Argument::None);
     }
     match arg {
-        Arg::Tensor | Arg::OptTensor => Made::Tensor(tensor(dtype, base, choices)),
+        Arg::Tensor | Arg::OptTensor => OwnedArgument::Tensor(tensor(dtype, base, choices)),
         Arg::TensorList | Arg::OptTensorList => {
-            let hole = arg == Arg::OptTensorList;
+            let may_be_none = arg == Arg::OptTensorList;
             let mut item =
-                |_| (!hole || choices.below(3) > 0).then(|| tensor(dtype, base, choices));
-            Made::Tensors((0..3).map(&mut item).collect())
+                |_| (!may_be_none || choices.below(3) > 0).then(|| tensor(dtype, base, choices));
+            OwnedArgument::Tensors((0..3).map(&mut item).collect())
         }
-        Arg::Out | Arg::InOut | Arg::View => Made::Out(tensor(dtype, base, choices)),
-        Arg::OutList => Made::Outs((0..3).map(|_| tensor(dtype, base, choices)).collect()),
-        Arg::OutScalar => Made::OutScalar(Scalar::Int(0)),
-        Arg::Str | Arg::OptStr => Made::Plain(Argument::Str(choices.of(TEXTS))),
-        Arg::IntList | Arg::OptIntList => Made::Plain(Argument::Ints(ints(base, choices))),
+        Arg::Out | Arg::InOut | Arg::View => OwnedArgument::Out(tensor(dtype, base, choices)),
+        Arg::OutList => OwnedArgument::Outs((0..3).map(|_| tensor(dtype, base, choices)).collect()),
+        Arg::OutScalar => OwnedArgument::OutScalar(Scalar::Int(0)),
+        Arg::Str | Arg::OptStr => OwnedArgument::Value(Argument::Str(choices.of(STRINGS))),
+        Arg::IntList | Arg::OptIntList => OwnedArgument::Value(Argument::Ints(ints(base, choices))),
         Arg::OptDoubleList => {
             let len = choices.below(4);
-            Made::Plain(Argument::Doubles((0..len).map(|_| choices.of(DOUBLES)).collect()))
+            OwnedArgument::Value(Argument::Doubles((0..len).map(|_| choices.of(DOUBLES)).collect()))
         }
         Arg::BoolList => {
             let len = choices.below(4);
-            Made::Plain(Argument::Bools((0..len).map(|_| choices.below(2) == 0).collect()))
+            OwnedArgument::Value(Argument::Bools((0..len).map(|_| choices.below(2) == 0).collect()))
         }
         Arg::OptDtype => {
             let code = if choices.below(2) == 0 { dtype as i64 } else { choices.of(INTS) };
-            Made::Plain(Argument::Scalar(Scalar::Int(code)))
+            OwnedArgument::Value(Argument::Scalar(Scalar::Int(code)))
         }
         Arg::Scalar
         | Arg::OptScalar
@@ -213,12 +218,12 @@ fn argument(arg: Arg, dtype: ScalarType, base: &[usize], choices: &mut Choices<'
                 (Arg::Bool | Arg::OptBool, _) | (_, 2) => Scalar::Bool(choices.below(2) == 0),
                 _ => Scalar::Int(choices.of(INTS)),
             };
-            Made::Plain(Argument::Scalar(scalar))
+            OwnedArgument::Value(Argument::Scalar(scalar))
         }
     }
 }
 
-fn arg_is_optional(arg: Arg) -> bool {
+fn is_optional(arg: Arg) -> bool {
     matches!(
         arg,
         Arg::OptTensor
@@ -234,7 +239,7 @@ fn arg_is_optional(arg: Arg) -> bool {
     )
 }
 
-/// As many as there are dimensions, or any number of them.
+/// List of integers, often one per dimension.
 fn ints(base: &[usize], choices: &mut Choices<'_>) -> Vec<i64> {
     let len = match choices.below(5) {
         0 => base.len(),
@@ -249,7 +254,7 @@ fn ints(base: &[usize], choices: &mut Choices<'_>) -> Vec<i64> {
     (0..len).map(|_| choices.of(INTS)).collect()
 }
 
-/// A tensor like the others of the call, or another one.
+/// Tensor with the base sizes of the call, or with a variation of them.
 fn tensor(dtype: ScalarType, base: &[usize], choices: &mut Choices<'_>) -> Tensor {
     let mut sizes = base.to_vec();
     match choices.below(12) {
@@ -276,7 +281,7 @@ fn tensor(dtype: ScalarType, base: &[usize], choices: &mut Choices<'_>) -> Tenso
     let fill = [choices.byte() as u8, choices.byte() as u8, choices.byte() as u8];
     let bytes: Vec<u8> = match choices.below(4) {
         0 => vec![0; len],
-        // Small integers, or small numbers of any dtype.
+        // Small numbers in any dtype.
         1 => (0..len).map(|at| u8::from(at % dtype.size() == 0) * fill[at % 3]).collect(),
         2 => vec![fill[0]; len],
         _ => (0..len).map(|at| fill[at % 3].wrapping_add((at / 3) as u8)).collect(),
@@ -284,11 +289,11 @@ fn tensor(dtype: ScalarType, base: &[usize], choices: &mut Choices<'_>) -> Tenso
     Tensor::from_bytes(dtype, &sizes, &order, &bytes).expect("the parts describe a tensor")
 }
 
-/// Makes a tensor small; one that is empty may have any sizes.
+/// Reduces the sizes to at most [`MAX_ELEMENTS`] elements. An empty tensor keeps its sizes.
 fn shrink(sizes: &mut Vec<usize>) {
     sizes.truncate(16);
-    while numel(sizes).is_none_or(|numel| numel > MOST) {
+    while numel(sizes).is_none_or(|numel| numel > MAX_ELEMENTS) {
         let largest = sizes.iter_mut().max();
-        largest.into_iter().for_each(|size| *size = (*size / 2).min(MOST));
+        largest.into_iter().for_each(|size| *size = (*size / 2).min(MAX_ELEMENTS));
     }
 }

@@ -1,51 +1,53 @@
-//! Changes one named field of a file.
+//! Changes a field of a file by its name.
 
 use crate::{
     flatbuffer::{Table, Vector, follow, number, set_number},
     schema::{Field, Kind, TableType},
 };
 
-/// What segments keep being aligned to: the elements of every dtype.
+/// Alignment of segments after an edit: that of every dtype.
 const ALIGNMENT: usize = 16;
 
-/// Bytes to which a file may grow by copies of its tables: in a damaged file they may share parts.
-const MOST_BYTES: usize = 1 << 20;
+/// Maximum size of a file that grows by copies of its tables. Tables of a corrupted file may
+/// contain each other.
+const MAX_BYTES: usize = 1 << 20;
 
-/// A file whose fields have names.
+/// A file whose fields are addressed by path.
 ///
-/// A path leads from the root of the flatbuffer: `execution_plan[0].values[2].val.sizes[1]`. It
-/// ends in a number or an element; with `#` in the length of a vector, with `_type` in the code of
-/// a union. Where a whole field is meant, it ends in any field.
+/// A path starts at the root table: `execution_plan[0].values[2].val.sizes[1]`. It ends in a field
+/// or an element. The suffix `#` stands for the length of a vector, `_type` for the type of a
+/// union.
 ///
-/// Every change panics where the path leads nowhere: then the test is wrong.
+/// All methods that take a path panic if it does not exist, because then the test is wrong.
 #[derive(Debug, Clone)]
 pub struct Edit {
     bytes: Vec<u8>,
     root: &'static TableType,
 }
 
-/// Where a number stands, and its bytes.
-type Place = (usize, usize);
+/// Offset and size of a number, in bytes.
+type NumberLocation = (usize, usize);
 
 impl Edit {
-    /// A file to change, with the kind of its root table.
+    /// Copies a file with the given root table.
     pub fn new(bytes: &[u8], root: &'static TableType) -> Self {
         Self { bytes: bytes.to_vec(), root }
     }
 
-    /// The file as it is now.
+    /// Current bytes of the file.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// The number at `path`.
+    /// Returns the number at `path`.
     #[track_caller]
     pub fn get(&self, path: &str) -> u64 {
-        let found = self.place(path).and_then(|(at, width)| number(&self.bytes, at, width));
+        let found =
+            self.number_location(path).and_then(|(at, width)| number(&self.bytes, at, width));
         found.unwrap_or_else(|| panic!("no number at {path}"))
     }
 
-    /// Whether the field at `path` is present.
+    /// Returns true if the field at `path` is present.
     pub fn has(&self, path: &str) -> bool {
         let field = self.field(path);
         field.is_some_and(|(table, field)| table.field(&self.bytes, field.slot).is_some())
@@ -54,31 +56,32 @@ impl Edit {
     /// Sets the number at `path`.
     #[track_caller]
     pub fn set(&mut self, path: &str, value: i64) -> &mut Self {
-        let (at, width) = self.place(path).unwrap_or_else(|| panic!("no number at {path}"));
+        let (at, width) =
+            self.number_location(path).unwrap_or_else(|| panic!("no number at {path}"));
         set_number(&mut self.bytes, at, width, value as u64);
         self
     }
 
-    /// Sets the eight bytes at `at`, where the header is.
+    /// Sets the 8 bytes at offset `at`, in the header.
     pub fn set_header(&mut self, at: usize, value: u64) -> &mut Self {
         set_number(&mut self.bytes, at, 8, value);
         self
     }
 
-    /// Takes away the field at `path`.
+    /// Removes the field at `path`.
     #[track_caller]
     pub fn remove(&mut self, path: &str) -> &mut Self {
         let (table, field) = self.field(path).unwrap_or_else(|| panic!("no field at {path}"));
         let mut vtable = table.vtable(&self.bytes).expect("a table has a vtable").to_vec();
         vtable[4 + 2 * field.slot..][..2].fill(0);
-        // Other tables may share the vtable, so this one gets its own.
+        // Other tables may share the vtable: this one needs a copy.
         let at = append(&mut self.bytes, &vtable);
         let distance = table.at as i64 - at as i64;
         set_number(&mut self.bytes, table.at, 4, distance as u64);
         self
     }
 
-    /// Lets the vector of numbers, or the text, at `path` hold `items`.
+    /// Replaces the vector of numbers, or the string, at `path`.
     #[track_caller]
     pub fn set_items(&mut self, path: &str, items: &[i64]) -> &mut Self {
         let (at, field) = self.reference(path);
@@ -87,12 +90,13 @@ impl Edit {
         for (item, &value) in items.iter().enumerate() {
             set_number(&mut self.bytes, vector + 4 + width * item, width, value as u64);
         }
-        refer(&mut self.bytes, at, vector).expect("what is appended lies behind");
+        set_reference(&mut self.bytes, at, vector)
+            .expect("the vector is appended after the reference");
         self
     }
 
-    /// Lets the vector of tables at `path` hold its own entries with these numbers; an entry may
-    /// stand there many times.
+    /// Replaces the vector of tables at `path` by its own entries with these indices, which may
+    /// repeat.
     #[track_caller]
     pub fn set_tables(&mut self, path: &str, entries: &[usize]) -> &mut Self {
         let (at, field) = self.reference(path);
@@ -109,7 +113,7 @@ impl Edit {
         at.unwrap_or_else(|| panic!("no field at {path}"))
     }
 
-    fn place(&self, path: &str) -> Option<Place> {
+    fn number_location(&self, path: &str) -> Option<NumberLocation> {
         let bytes = &self.bytes;
         if let Some(path) = path.strip_suffix('#') {
             let (table, field) = self.field(path)?;
@@ -129,7 +133,7 @@ impl Edit {
         (index < vector.len).then_some((vector.start + width * index, width))
     }
 
-    /// The table that holds the last field of `path`, and that field.
+    /// Returns the last field of `path` and its table.
     fn field(&self, path: &str) -> Option<(Table, &'static Field)> {
         let bytes = &self.bytes;
         let (mut kind, mut table) = (self.root, Table::root(bytes)?);
@@ -142,7 +146,7 @@ impl Edit {
             }
             (kind, table) = match (field.kind, index) {
                 (Kind::Tables(kind), Some(index)) => {
-                    (kind, entry(bytes, table.field(bytes, field.slot)?, index)?)
+                    (kind, table_entry(bytes, table.field(bytes, field.slot)?, index)?)
                 }
                 _ => table.child(bytes, field)?,
             };
@@ -151,14 +155,14 @@ impl Edit {
     }
 }
 
-/// `name[3]` as the name and the index.
+/// Splits `name[3]` into name and index.
 fn split_index(name: &str) -> (&str, Option<usize>) {
     let parts = name.strip_suffix(']').and_then(|name| name.rsplit_once('['));
     let parts = parts.and_then(|(name, index)| Some((name, index.parse().ok()?)));
     parts.map_or((name, None), |(name, index)| (name, Some(index)))
 }
 
-/// Bytes of an element of a vector.
+/// Size of a vector element, in bytes.
 pub(crate) fn element_width(kind: Kind) -> usize {
     match kind {
         Kind::Numbers(width) => width,
@@ -167,14 +171,14 @@ pub(crate) fn element_width(kind: Kind) -> usize {
     }
 }
 
-/// Entry number `index` of the vector of tables to which the reference at `at` points.
-pub(crate) fn entry(bytes: &[u8], at: usize, index: usize) -> Option<Table> {
+/// Returns entry `index` of the vector of tables that the reference at `at` points to.
+pub(crate) fn table_entry(bytes: &[u8], at: usize, index: usize) -> Option<Table> {
     let vector = Vector::at(bytes, follow(bytes, at)?, 4)?;
-    let place = (index < vector.len).then_some(vector.start + 4 * index)?;
-    Table::at(bytes, follow(bytes, place)?)
+    let reference = (index < vector.len).then_some(vector.start + 4 * index)?;
+    Table::at(bytes, follow(bytes, reference)?)
 }
 
-/// Lets the reference at `at` point to a new vector of the tables `entries` of the old one.
+/// Points the reference at `at` to a new vector with the tables `entries` of the old one.
 pub(crate) fn set_tables(
     bytes: &mut Vec<u8>,
     at: usize,
@@ -182,7 +186,8 @@ pub(crate) fn set_tables(
     entries: &[usize],
 ) -> Option<()> {
     let Kind::Tables(kind) = kind else { return None };
-    let tables: Option<Vec<Table>> = entries.iter().map(|&index| entry(bytes, at, index)).collect();
+    let tables: Option<Vec<Table>> =
+        entries.iter().map(|&index| table_entry(bytes, at, index)).collect();
     let tables = tables?;
     let vector = append_vector(bytes, entries.len(), 4);
     let mut copies: Vec<(usize, usize)> = Vec::new();
@@ -196,22 +201,22 @@ pub(crate) fn set_tables(
                 copy
             }
         };
-        refer(bytes, vector + 4 + 4 * item, copy)?;
+        set_reference(bytes, vector + 4 + 4 * item, copy)?;
     }
-    refer(bytes, at, vector)
+    set_reference(bytes, at, vector)
 }
 
-/// Lets the reference at `at` point to `target`, which must lie behind it.
-///
-/// In a file whose header is damaged, what is appended may lie before what refers to it.
-pub(crate) fn refer(bytes: &mut [u8], at: usize, target: usize) -> Option<()> {
+/// Points the reference at `at` to `target`; `None` if the target precedes the reference. That is
+/// possible in a file with a corrupted header, to which new objects are appended too early.
+pub(crate) fn set_reference(bytes: &mut [u8], at: usize, target: usize) -> Option<()> {
     set_number(bytes, at, 4, target.checked_sub(at)? as u64);
     Some(())
 }
 
-/// Copies a table and what it refers to behind everything, because references lead forward.
+/// Appends a copy of a table and of all objects that it refers to. References point forward: only
+/// an appended object can be the target of any reference.
 fn copy_table(bytes: &mut Vec<u8>, kind: &TableType, table: Table) -> Option<usize> {
-    if bytes.len() > MOST_BYTES {
+    if bytes.len() > MAX_BYTES {
         return None;
     }
     let vtable = table.vtable(bytes)?;
@@ -231,8 +236,8 @@ fn copy_table(bytes: &mut Vec<u8>, kind: &TableType, table: Table) -> Option<usi
                 let vector = Vector::at(bytes, follow(bytes, from)?, 4)?;
                 let copied = append_vector(bytes, vector.len, 4);
                 for item in 0..vector.len {
-                    let child = copy_table(bytes, kind, entry(bytes, from, item)?)?;
-                    refer(bytes, copied + 4 + 4 * item, child)?;
+                    let child = copy_table(bytes, kind, table_entry(bytes, from, item)?)?;
+                    set_reference(bytes, copied + 4 + 4 * item, child)?;
                 }
                 copied
             }
@@ -245,21 +250,22 @@ fn copy_table(bytes: &mut Vec<u8>, kind: &TableType, table: Table) -> Option<usi
                 copied
             }
         };
-        refer(bytes, copy + (from - table.at), target)?;
+        set_reference(bytes, copy + (from - table.at), target)?;
     }
     Some(copy)
 }
 
-/// Appends a vector of zeros and says where its length lies.
+/// Appends a vector of zeros and returns its offset.
 fn append_vector(bytes: &mut Vec<u8>, len: usize, width: usize) -> usize {
     let mut vector = vec![0; 4 + len * width];
     set_number(&mut vector, 0, 4, len as u64);
     append(bytes, &vector)
 }
 
-/// Appends `new` to the flatbuffer and says where it lies. Segments move behind it.
+/// Appends `new` to the flatbuffer and returns its offset. The segments move back.
 pub(crate) fn append(bytes: &mut Vec<u8>, new: &[u8]) -> usize {
-    // Where the header says how long the flatbuffer is, counted from where, and the segments.
+    // Header offsets of: the size of the flatbuffer, the start that the size counts from, and the
+    // start of the segments.
     let header = match bytes.get(4..12) {
         Some(b"ET12eh00") => Some((16, 0, 24)),
         Some([b'F', b'T', _, _, b'F', b'H', _, _]) => Some((24, 16, 32)),
@@ -277,7 +283,7 @@ pub(crate) fn append(bytes: &mut Vec<u8>, new: &[u8]) -> usize {
     part[start - end..][..new.len()].copy_from_slice(new);
     bytes.splice(end..end, part);
     if let Some((size, _, base)) = header {
-        // The header of a damaged file may say anything.
+        // A corrupted header may contain any number.
         let (len, segments) = (get(bytes, size), get(bytes, base));
         set_number(bytes, size, 8, len.wrapping_add(grown) as u64);
         if segments > 0 {

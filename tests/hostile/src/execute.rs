@@ -15,50 +15,50 @@ use afferent_runtime::{
 
 use crate::Random;
 
-/// Instructions of one run.
+/// Maximum instructions of a run.
 pub const INSTRUCTION_LIMIT: u64 = 2_000;
 
-/// What became of methods.
+/// Counts of methods by outcome.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Tally {
-    /// Refused while they were loaded.
-    pub refused: usize,
-    /// Failed while they ran.
+    /// Methods, or files, that were rejected at load.
+    pub rejected: usize,
+    /// Runs that returned an error.
     pub failed: usize,
-    /// Ran to their end.
-    pub ran: usize,
+    /// Runs that completed.
+    pub completed: usize,
 }
 
-/// Bytes that may be allocated for a file: a multiple of its size, its planned memory included,
-/// and what small files need for tables and first scratch memory. A model is told half of it as
-/// its limit.
-pub fn allowance(file: usize) -> usize {
-    64 * file + (1 << 20)
+/// Bytes that a file of `file_bytes` bytes may allocate, including planned memory. The constant
+/// covers tables and scratch memory of small files. Half of it is the memory limit of the model.
+pub fn allowance(file_bytes: usize) -> usize {
+    64 * file_bytes + (1 << 20)
 }
 
-/// Loads every method of a program and runs it some times, on inputs of the shapes that it names.
+/// Loads each method of a program and runs it three times, on inputs of the shapes that it states.
+/// Delegates copy their inputs.
 ///
-/// Memory of the inputs is given back between runs, so that a run that reads what an earlier one
-/// borrowed is found by a sanitizer.
+/// The inputs are freed between runs, so that a sanitizer detects a run that reads memory of an
+/// earlier one.
 pub fn program(bytes: &[u8], seed: u64) -> Tally {
-    let copying =
-        ["XnnpackBackend", "First"].map(|name| Arc::new(Copying(name)) as Arc<dyn Backend>);
-    program_on(bytes, seed, copying)
+    let backends =
+        ["XnnpackBackend", "First"].map(|name| Arc::new(CopyBackend(name)) as Arc<dyn Backend>);
+    program_with_backends(bytes, seed, backends)
 }
 
-/// As [`program`], with delegates that really compute.
-pub fn delegated(bytes: &[u8], seed: u64) -> Tally {
-    program_on(bytes, seed, [Arc::new(Xnnpack) as Arc<dyn Backend>])
+/// As [`program`], with XNNPACK delegates.
+pub fn program_with_xnnpack(bytes: &[u8], seed: u64) -> Tally {
+    program_with_backends(bytes, seed, [Arc::new(Xnnpack) as Arc<dyn Backend>])
 }
 
-fn program_on(
+fn program_with_backends(
     bytes: &[u8],
     seed: u64,
     backends: impl IntoIterator<Item = Arc<dyn Backend>>,
 ) -> Tally {
     let mut tally = Tally::default();
     let Ok(file) = ModelFile::from_bytes("hostile.pte", bytes) else {
-        tally.refused += 1;
+        tally.rejected += 1;
         return tally;
     };
     let options = ModelOptions {
@@ -70,7 +70,7 @@ fn program_on(
     let mut model = Model::new(file.clone(), options);
     for name in &names {
         if model.load_method(name).is_err() {
-            tally.refused += 1;
+            tally.rejected += 1;
             continue;
         }
         for round in 0..3 {
@@ -78,8 +78,8 @@ fn program_on(
             let tensors = inputs(&plan, allowance(bytes.len()), round, seed);
             match model.run(name, &as_inputs(&plan, &tensors)) {
                 Ok(outputs) => {
-                    (0..outputs.len()).filter_map(|at| outputs.get(at).ok()).for_each(read);
-                    tally.ran += 1;
+                    (0..outputs.len()).filter_map(|at| outputs.get(at).ok()).for_each(read_output);
+                    tally.completed += 1;
                 }
                 Err(error) => {
                     assert!(error.code() > 0 && !error.to_string().is_empty());
@@ -91,29 +91,34 @@ fn program_on(
     tally
 }
 
-/// As [`program`], with a data file, and in memory that is exactly as long as it must be.
+/// As [`program`], with a data file and buffers of exactly the required size.
 pub fn program_with_data(program: &[u8], data: &[u8], seed: u64) -> Tally {
     let mut tally = Tally::default();
     let (Ok(program), Ok(data)) = (Program::parse(program), ExternalData::parse(data)) else {
-        tally.refused += 1;
+        tally.rejected += 1;
         return tally;
     };
     for plan in program.methods().take(8) {
-        in_arenas(plan, &[data], seed, &mut tally);
+        run_in_arenas(plan, &[data], seed, &mut tally);
     }
     tally
 }
 
-fn in_arenas(plan: MethodPlan<'_>, external: &[ExternalData<'_>], seed: u64, tally: &mut Tally) {
+fn run_in_arenas(
+    plan: MethodPlan<'_>,
+    external: &[ExternalData<'_>],
+    seed: u64,
+    tally: &mut Tally,
+) {
     const LIMIT: usize = 1 << 20;
     let sizes: Vec<usize> = plan.planned_buffer_sizes().iter().take(64).collect();
     let needed = Method::table_bytes(&plan);
     if needed.max(sizes.iter().fold(0, |sum, &size| sum.saturating_add(size))) > LIMIT {
-        tally.refused += 1;
+        tally.rejected += 1;
         return;
     }
     let mut tables = vec![0_u8; needed];
-    // Rounded up, so that memory is aligned as the program asks for.
+    // Whole words, which have the alignment that the program requires.
     let mut memory: Vec<Vec<u128>> = sizes.iter().map(|size| vec![0; size.div_ceil(16)]).collect();
     let buffers = memory
         .iter_mut()
@@ -125,7 +130,7 @@ fn in_arenas(plan: MethodPlan<'_>, external: &[ExternalData<'_>], seed: u64, tal
     let mut report = |problem: afferent_runtime::Problem<'_>| drop(problem.to_string());
     let method = Method::load(plan, &context, &mut tables, buffers, &mut heap, &mut report);
     let Ok(mut method) = method else {
-        tally.refused += 1;
+        tally.rejected += 1;
         return;
     };
     let options = RunOptions { instruction_limit: INSTRUCTION_LIMIT, ..RunOptions::default() };
@@ -133,16 +138,16 @@ fn in_arenas(plan: MethodPlan<'_>, external: &[ExternalData<'_>], seed: u64, tal
         let tensors = inputs(&plan, LIMIT, round, seed);
         match method.run(&as_inputs(&plan, &tensors), &options) {
             Ok(outputs) => {
-                (0..outputs.len()).filter_map(|at| outputs.get(at).ok()).for_each(read);
-                tally.ran += 1;
+                (0..outputs.len()).filter_map(|at| outputs.get(at).ok()).for_each(read_output);
+                tally.completed += 1;
             }
             Err(_) => tally.failed += 1,
         }
     }
 }
 
-/// Reads all of a result.
-fn read(output: Output<'_>) {
+/// Reads all bytes of an output.
+fn read_output(output: Output<'_>) {
     let bytes = match output {
         Output::Tensor(view) => view.bytes(),
         Output::Str(text) => text.as_bytes(),
@@ -151,8 +156,8 @@ fn read(output: Output<'_>) {
     std::hint::black_box(bytes.iter().fold(0_u8, |sum, &byte| sum ^ byte));
 }
 
-/// Tensors of the shapes that the method names, zeros in the first round; `None` where it takes no
-/// tensor, or a huge one.
+/// Input tensors of the shapes that the method states: zeros in the first round, smaller than the
+/// upper bound in the third. `None` for an input that is not a tensor or exceeds the limit.
 fn inputs(plan: &MethodPlan<'_>, limit: usize, round: u64, seed: u64) -> Vec<Option<Tensor>> {
     let mut random = Random(seed ^ round);
     let mut left = limit;
@@ -168,7 +173,7 @@ fn inputs(plan: &MethodPlan<'_>, limit: usize, round: u64, seed: u64) -> Vec<Opt
         left = left.checked_sub(len)?;
         let mut bytes = vec![0; len];
         if round > 0 {
-            // Small numbers, whatever the dtype, so that indices are often right.
+            // Bytes of 0 and 1 give small integers, which are often valid indices.
             bytes.iter_mut().for_each(|byte| *byte = u8::from(random.once_in(5)));
         }
         Tensor::from_bytes(dtype, &sizes, meta.layout.dim_order, &bytes).ok()
@@ -187,12 +192,12 @@ fn as_inputs<'t>(plan: &MethodPlan<'_>, tensors: &'t [Option<Tensor>]) -> Vec<In
     plan.inputs().iter().zip(tensors).map(input).collect()
 }
 
-/// A backend that copies, under the names that the seeds use: what a delegate gets is under test.
-pub const BACKENDS: &[&dyn Backend] = &[&Copying("XnnpackBackend"), &Copying("First")];
+/// Backends under the names that the seeds use. Their delegates only read and write arguments.
+pub const BACKENDS: &[&dyn Backend] = &[&CopyBackend("XnnpackBackend"), &CopyBackend("First")];
 
-struct Copying(&'static str);
+struct CopyBackend(&'static str);
 
-impl Backend for Copying {
+impl Backend for CopyBackend {
     fn name(&self) -> &'static str {
         self.0
     }
@@ -204,15 +209,15 @@ impl Backend for Copying {
     fn init<'a>(&self, source: &DelegateSource<'a, '_>) -> Result<DelegateHandle<'a>, Error> {
         let specs = (0..4).filter_map(source.spec).count();
         let inputs = source.blob.len() % 4 + specs;
-        Ok(DelegateHandle::Owned(Box::new(CopyingDelegate { inputs })))
+        Ok(DelegateHandle::Owned(Box::new(CopyDelegate { inputs })))
     }
 }
 
-struct CopyingDelegate {
+struct CopyDelegate {
     inputs: usize,
 }
 
-impl Delegate for CopyingDelegate {
+impl Delegate for CopyDelegate {
     fn num_inputs(&self) -> usize {
         self.inputs
     }

@@ -1,50 +1,54 @@
-//! Tables of a flatbuffer that may be damaged: what cannot be read is absent.
+//! Tables of a flatbuffer that may be corrupted. Accessors return `None` for unreadable objects.
 
 use crate::schema::{Field, Kind, TableType};
 
-/// The unsigned number of `width` bytes at `at`.
+/// Reads the unsigned number of `width` bytes at `at`.
 pub(crate) fn number(bytes: &[u8], at: usize, width: usize) -> Option<u64> {
-    let mut whole = [0; 8];
-    whole.get_mut(..width)?.copy_from_slice(bytes.get(at..at.checked_add(width)?)?);
-    Some(u64::from_le_bytes(whole))
+    let mut word = [0; 8];
+    word.get_mut(..width)?.copy_from_slice(bytes.get(at..at.checked_add(width)?)?);
+    Some(u64::from_le_bytes(word))
 }
 
-/// Writes the low bytes of `value`, as many as `width`, at `at`, if there is room.
+/// Writes the low `width` bytes of `value` at `at`. Does nothing past the end.
 pub(crate) fn set_number(bytes: &mut [u8], at: usize, width: usize, value: u64) {
-    if let Some(place) = bytes.get_mut(at..at.saturating_add(width)) {
-        place.copy_from_slice(&value.to_le_bytes()[..width]);
+    if let Some(to) = bytes.get_mut(at..at.saturating_add(width)) {
+        to.copy_from_slice(&value.to_le_bytes()[..width]);
     }
 }
 
-fn position(bytes: &[u8], at: usize, width: usize) -> Option<usize> {
+fn offset(bytes: &[u8], at: usize, width: usize) -> Option<usize> {
     number(bytes, at, width).and_then(|value| usize::try_from(value).ok())
 }
 
-/// Where the object lies to which the reference at `at` points.
+/// Returns the offset of the object that the reference at `at` points to.
 pub(crate) fn follow(bytes: &[u8], at: usize) -> Option<usize> {
-    at.checked_add(position(bytes, at, 4)?).filter(|&target| target < bytes.len())
+    at.checked_add(offset(bytes, at, 4)?).filter(|&target| target < bytes.len())
 }
 
-/// A vector: its first element, and how many there are in the file.
+/// A vector.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Vector {
+    /// Offset of the first element.
     pub(crate) start: usize,
+    /// Number of elements within the file.
     pub(crate) len: usize,
 }
 
 impl Vector {
-    /// The vector of elements of `width` bytes that starts with its length at `at`.
+    /// Reads the vector with elements of `width` bytes whose length is at `at`.
     pub(crate) fn at(bytes: &[u8], at: usize, width: usize) -> Option<Self> {
         let start = at.checked_add(4)?;
-        let room = bytes.len().checked_sub(start)? / width;
-        Some(Self { start, len: position(bytes, at, 4)?.min(room) })
+        let available = bytes.len().checked_sub(start)? / width;
+        Some(Self { start, len: offset(bytes, at, 4)?.min(available) })
     }
 }
 
-/// A table at a place of a file.
+/// A table.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Table {
+    /// Offset of the table.
     pub(crate) at: usize,
+    /// Offset of its vtable.
     vtable: usize,
 }
 
@@ -60,34 +64,34 @@ impl Table {
         Some(Self { at, vtable: vtable? })
     }
 
-    /// Where the place of a field stands in the vtable.
+    /// Returns the offset of a field's vtable entry.
     pub(crate) fn entry(&self, bytes: &[u8], slot: usize) -> Option<usize> {
         let at = 4 + 2 * slot;
-        (at + 2 <= position(bytes, self.vtable, 2)?).then_some(self.vtable + at)
+        (at + 2 <= offset(bytes, self.vtable, 2)?).then_some(self.vtable + at)
     }
 
-    /// Where a field stands, unless it is absent.
+    /// Returns the offset of a field; `None` if it is absent.
     pub(crate) fn field(&self, bytes: &[u8], slot: usize) -> Option<usize> {
-        let place = position(bytes, self.entry(bytes, slot)?, 2).filter(|&place| place > 0)?;
-        Some(self.at + place).filter(|&at| at < bytes.len())
+        let relative = offset(bytes, self.entry(bytes, slot)?, 2).filter(|&at| at > 0)?;
+        Some(self.at + relative).filter(|&at| at < bytes.len())
     }
 
-    /// Where its vtable is.
+    /// Offset of the vtable.
     pub(crate) fn vtable_at(&self) -> usize {
         self.vtable
     }
 
-    /// The vtable, its two lengths included.
+    /// Bytes of the vtable, including its two lengths.
     pub(crate) fn vtable<'b>(&self, bytes: &'b [u8]) -> Option<&'b [u8]> {
-        bytes.get(self.vtable..self.vtable + position(bytes, self.vtable, 2)?)
+        bytes.get(self.vtable..self.vtable + offset(bytes, self.vtable, 2)?)
     }
 
-    /// The kind of the table to which a field refers, and the table.
+    /// Returns the table that a field refers to, with its type.
     pub(crate) fn child(&self, bytes: &[u8], field: &Field) -> Option<(&'static TableType, Self)> {
         let kind = match field.kind {
             Kind::Table(kind) => kind,
             Kind::Union(kinds) => {
-                let code = position(bytes, self.field(bytes, field.slot - 1)?, 1)?;
+                let code = offset(bytes, self.field(bytes, field.slot - 1)?, 1)?;
                 kinds.get(code.checked_sub(1)?)?
             }
             _ => return None,

@@ -1,15 +1,15 @@
-//! Reads everything that a file gives, and holds the reader to its promises.
+//! Reads a whole file and checks the guarantees of the parser.
 
 use afferent_runtime::program::{
     BundledProgram, ExternalData, MethodPlan, Program, TensorData, TensorLayout, TestValue, Value,
     Vector,
 };
 
-/// Reads everything that a program or a data file gives; says whether it was accepted.
+/// Reads all entries of a program or a data file. Returns true if the parser accepts the file.
 ///
 /// # Panics
-/// When the reader breaks a promise.
-pub fn read(bytes: &[u8]) -> bool {
+/// If a guarantee of the parser does not hold.
+pub fn check_file(bytes: &[u8]) -> bool {
     let result = if bytes.get(4..6) == Some(b"FT") {
         ExternalData::parse(bytes).map(|data| walk_data(&data))
     } else {
@@ -37,7 +37,7 @@ fn walk_program(program: &Program<'_>, len: usize) {
     assert!(entries <= 4 * len, "{entries} entries in {len} bytes");
 }
 
-/// Checks the promises of a method, and counts the entries that were read.
+/// Checks the entries of a method and returns their number.
 fn walk_plan(plan: &MethodPlan<'_>) -> usize {
     assert!(plan.program().method(plan.name()).is_some());
     let mut entries = 0;
@@ -93,7 +93,7 @@ fn walk_plan(plan: &MethodPlan<'_>) -> usize {
 
 fn check_layout(layout: &TensorLayout<'_>) {
     let sizes: Vec<usize> = layout.sizes.iter().collect();
-    let numel = afferent_core::numel(&sizes).expect("a number of elements");
+    let numel = afferent_core::numel(&sizes).expect("the sizes do not overflow");
     assert_eq!(numel * layout.dtype.size(), layout.nbytes);
     let mut order = layout.dim_order.to_vec();
     order.sort_unstable();
@@ -123,18 +123,21 @@ fn check_data(plan: &MethodPlan<'_>, data: &TensorData<'_>, nbytes: usize) {
     }
 }
 
-/// Looks up what a program or a data file holds under its names, known and unknown ones.
+/// Looks up all keys of a program or a data file, and an unknown one.
 ///
 /// # Panics
-/// When the reader breaks a promise.
-pub fn look_up(bytes: &[u8]) {
+/// If a guarantee of the parser does not hold.
+pub fn check_named_data(bytes: &[u8]) {
     const UNKNOWN: &str = "no such key";
     if let Ok(program) = Program::parse(bytes) {
         let keys: Vec<&str> = program.named_data_keys().take(256).collect();
         for (at, key) in keys.iter().enumerate() {
-            let data = program.named_data(key).expect("a key leads to data");
+            let data = program.named_data(key).expect("each key has data");
             let first = keys.iter().position(|other| other == key);
-            assert!(first.is_some_and(|first| first <= at), "of equal keys the first counts");
+            assert!(
+                first.is_some_and(|first| first <= at),
+                "the first of several equal keys is found"
+            );
             assert!(data.len() <= bytes.len());
         }
         assert!(
@@ -143,7 +146,7 @@ pub fn look_up(bytes: &[u8]) {
     }
     if let Ok(data) = ExternalData::parse(bytes) {
         for key in data.keys().take(256) {
-            let found = data.get(key).expect("a key leads to data");
+            let found = data.get(key).expect("each key has data");
             if let Some((layout, tensor)) = data.tensor(key) {
                 assert_eq!(tensor.len(), layout.nbytes);
                 assert!(found.starts_with(tensor));
@@ -152,11 +155,12 @@ pub fn look_up(bytes: &[u8]) {
     }
 }
 
-/// Reads everything that a bundled program gives; says whether it was accepted.
+/// Reads all test cases of a bundled program, and its program. Returns true if the parser accepts
+/// the file.
 ///
 /// # Panics
-/// When the reader breaks a promise.
-pub fn read_bundled(bytes: &[u8]) -> bool {
+/// If a guarantee of the parser does not hold.
+pub fn check_bundled(bytes: &[u8]) -> bool {
     let Ok(bundled) = BundledProgram::parse(bytes) else { return false };
     let (mut copied, mut values) = (0, 0);
     for case in bundled.suites().flat_map(|suite| suite.cases()) {
@@ -170,6 +174,6 @@ pub fn read_bundled(bytes: &[u8]) -> bool {
         }
     }
     assert!(copied + values <= 4 * bytes.len(), "{copied} bytes in {values} values");
-    read(bundled.program());
+    check_file(bundled.program());
     true
 }

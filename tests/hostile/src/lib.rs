@@ -1,28 +1,28 @@
-//! Hostile files: made from good ones, and tried.
+//! Builds hostile files from valid ones and executes them. The tests here and the fuzz targets in
+//! `fuzz/` share these modules.
 //!
-//! | module       | holds                                                                       |
-//! |--------------|-----------------------------------------------------------------------------|
-//! | `schema`     | the tables of the file formats, as data                                     |
-//! | `flatbuffer` | tables of a file that may be damaged                                        |
-//! | `edit`       | changes one named field of a file                                           |
-//! | `spots`      | every place of a file that the format gives a meaning                       |
-//! | `mutate`     | changes some of these places by chance, repeatably                          |
-//! | `reading`    | reads everything that a file gives                                          |
-//! | `attempt`    | loads a file and runs its methods, within limits                            |
-//! | `call`       | one operator with arguments made by chance                                  |
-//! | `seeds`      | good files to start from                                                    |
-//!
-//! The fuzz targets in `fuzz/` are made of these parts, and so are the tests here.
+//! | module       | contents                                                       |
+//! |--------------|----------------------------------------------------------------|
+//! | `schema`     | tables of the file formats, as data                            |
+//! | `flatbuffer` | tables of a file that may be corrupted                         |
+//! | `edit`       | changes a field of a file by its name                          |
+//! | `locations`  | all numbers and references of a file                           |
+//! | `mutate`     | changes random locations or bytes, reproducibly                |
+//! | `invariants` | reads a whole file and checks the guarantees of the parser     |
+//! | `execute`    | loads a file and runs its methods, within limits               |
+//! | `call`       | calls an operator with random arguments                        |
+//! | `random`     | reproducible random numbers                                    |
+//! | `seeds`      | valid files to start from                                      |
 
-pub mod attempt;
 pub mod call;
 pub mod edit;
+pub mod execute;
 mod flatbuffer;
+pub mod invariants;
+mod locations;
 pub mod mutate;
 mod random;
-pub mod reading;
 pub mod schema;
 pub mod seeds;
-mod spots;
 
 pub use random::Random;

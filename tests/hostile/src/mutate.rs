@@ -1,16 +1,16 @@
-//! Changes some places of a file by chance, repeatably.
+//! Random changes of a file, reproducible by seed.
 
 use crate::{
     Random,
-    edit::{append, refer, set_tables},
+    edit::{append, set_reference, set_tables},
     flatbuffer::{Vector, follow, number, set_number},
+    locations::{Location, Role, find},
     schema::{BUNDLED_PROGRAM, FLAT_TENSOR, Kind, PROGRAM, TableType},
     seeds::Seed,
-    spots::{Role, Spot, find},
 };
 
-/// The kind of the root table of a file, by its magic; of a program if that is damaged.
-pub fn root(bytes: &[u8]) -> &'static TableType {
+/// Root table of a file by its identifier; that of a program if the identifier is unknown.
+pub fn root_type(bytes: &[u8]) -> &'static TableType {
     match bytes.get(4..6) {
         Some(b"FT") => &FLAT_TENSOR,
         Some(b"BP") => &BUNDLED_PROGRAM,
@@ -18,21 +18,21 @@ pub fn root(bytes: &[u8]) -> &'static TableType {
     }
 }
 
-/// Changes a file in one to four places; it grows to at most `max_len` bytes.
+/// Changes one to four locations of a file, which grows to at most `max_len` bytes.
 pub fn mutate(bytes: &mut Vec<u8>, random: &mut Random, max_len: usize) {
     for _ in 0..=random.below(4) {
-        let spots = find(bytes, root(bytes));
-        let Some(&spot) = random.pick(&spots) else { return };
+        let locations = find(bytes, root_type(bytes));
+        let Some(&location) = random.pick(&locations) else { return };
         let before = bytes.clone();
-        change(bytes, spot, &spots, random);
+        change(bytes, location, &locations, random);
         if bytes.len() > max_len {
             *bytes = before;
         }
     }
 }
 
-/// Changes one to four bytes, wherever they are.
-pub fn damage(bytes: &mut [u8], random: &mut Random) {
+/// Changes one to four bytes anywhere in a file.
+pub fn corrupt_bytes(bytes: &mut [u8], random: &mut Random) {
     for _ in 0..=random.below(4) {
         let at = random.below(bytes.len());
         if let Some(byte) = bytes.get_mut(at) {
@@ -41,25 +41,29 @@ pub fn damage(bytes: &mut [u8], random: &mut Random) {
     }
 }
 
-/// `count` files made of `seeds` in turn, with one to four wrong bytes each.
-pub fn damaged(seeds: &[Seed], count: usize, seed: u64) -> impl Iterator<Item = (&Seed, Vec<u8>)> {
+/// Returns `count` files that are made from the seeds in turn, with one to four changed bytes each.
+pub fn corrupted(
+    seeds: &[Seed],
+    count: usize,
+    seed: u64,
+) -> impl Iterator<Item = (&Seed, Vec<u8>)> {
     let mut random = Random(seed);
     seeds.iter().cycle().take(count).map(move |seed| {
         let mut bytes = seed.bytes.clone();
-        damage(&mut bytes, &mut random);
+        corrupt_bytes(&mut bytes, &mut random);
         (seed, bytes)
     })
 }
 
-fn change(bytes: &mut Vec<u8>, spot: Spot, spots: &[Spot], random: &mut Random) {
-    let Spot { at, width, role } = spot;
+fn change(bytes: &mut Vec<u8>, location: Location, locations: &[Location], random: &mut Random) {
+    let Location { at, width, role } = location;
     let old = number(bytes, at, width).unwrap_or(0);
     match role {
         Role::Number => {
             let value = match random.below(4) {
-                // What another place of the same width holds.
+                // Value of another location of the same width.
                 0 => random
-                    .pick(spots)
+                    .pick(locations)
                     .filter(|other| other.width == width)
                     .map_or(old, |other| number(bytes, other.at, width).unwrap_or(old)),
                 1 => old.wrapping_add(random.bits() % 9).wrapping_sub(4),
@@ -79,18 +83,18 @@ fn change(bytes: &mut Vec<u8>, spot: Spot, spots: &[Spot], random: &mut Random) 
             if random.once_in(2) && copy_vector(bytes, at, kind, random).is_some() {
                 return;
             }
-            // To what another reference points, or anywhere.
+            // Target of another reference, or any offset.
             let target = match random.below(4) {
                 0 => interesting(bytes.len(), random),
                 1 => old.wrapping_add(4),
-                _ => random.pick(spots).map_or(0, |other| {
+                _ => random.pick(locations).map_or(0, |other| {
                     let target = follow(bytes, other.at).unwrap_or(other.at);
                     target.wrapping_sub(at) as u64
                 }),
             };
             set_number(bytes, at, width, target);
         }
-        Role::Entry => {
+        Role::VtableEntry => {
             let value = match random.below(3) {
                 0 => 0,
                 1 => 4 + 4 * (random.bits() % 8),
@@ -101,7 +105,7 @@ fn change(bytes: &mut Vec<u8>, spot: Spot, spots: &[Spot], random: &mut Random) 
     }
 }
 
-/// Replaces a vector by one with its entries in another order and number.
+/// Replaces a vector by one with another order and number of its entries.
 fn copy_vector(bytes: &mut Vec<u8>, at: usize, kind: Kind, random: &mut Random) -> Option<()> {
     let width = match kind {
         Kind::Tables(_) => 4,
@@ -131,12 +135,12 @@ fn copy_vector(bytes: &mut Vec<u8>, at: usize, kind: Kind, random: &mut Random) 
         set_number(&mut vector, 4 + width * item, width, value.unwrap_or(item as u64));
     }
     let start = append(bytes, &vector);
-    refer(bytes, at, start)
+    set_reference(bytes, at, start)
 }
 
-/// A number at which checks go wrong.
+/// Boundary value: near a power of two, a type limit or the file length.
 fn interesting(len: usize, random: &mut Random) -> u64 {
-    let near = random.bits() % 5;
+    let delta = random.bits() % 5;
     let base = match random.below(8) {
         0 | 1 => 2,
         2 => 1 << random.below(64),
@@ -146,7 +150,7 @@ fn interesting(len: usize, random: &mut Random) -> u64 {
         6 => len as u64,
         _ => random.bits() % 256,
     };
-    base.wrapping_add(near).wrapping_sub(2)
+    base.wrapping_add(delta).wrapping_sub(2)
 }
 
 #[cfg(test)]
@@ -154,9 +158,9 @@ mod tests {
     use super::*;
     use crate::seeds::seeds;
 
-    /// As a fuzzer does, which goes on from what is damaged already.
+    /// A fuzzer mutates files that are already corrupted.
     #[test]
-    fn a_file_can_be_changed_again_and_again() {
+    fn repeated_mutation_stays_within_the_limit() {
         const LIMIT: usize = 1 << 16;
         let mut random = Random(4);
         for seed in ["model.pte", "model.ptd", "model.bpte"].map(seeds).into_iter().flatten() {
@@ -164,7 +168,7 @@ mod tests {
             bytes.truncate(LIMIT);
             let good = bytes.clone();
             for _ in 0..40 {
-                damage(&mut bytes, &mut random);
+                corrupt_bytes(&mut bytes, &mut random);
                 mutate(&mut bytes, &mut random, LIMIT);
                 assert!(bytes.len() <= LIMIT, "{}", seed.name);
             }

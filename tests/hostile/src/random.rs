@@ -1,11 +1,11 @@
-//! Repeatable random numbers.
+//! Reproducible random numbers.
 
-/// A generator that gives the same numbers for the same seed (Steele, Lea, Flood: SplitMix64).
+/// SplitMix64 generator (Steele, Lea, Flood 2014).
 #[derive(Debug, Clone)]
 pub struct Random(pub u64);
 
 impl Random {
-    /// The next 64 bits.
+    /// Returns the next 64 bits.
     pub fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut bits = self.0;
@@ -14,17 +14,17 @@ impl Random {
         bits ^ (bits >> 31)
     }
 
-    /// A number below `limit`; 0 when there is none.
+    /// Returns a number below `limit`, or 0 if the limit is 0.
     pub fn below(&mut self, limit: usize) -> usize {
         (self.bits() % (limit.max(1) as u64)) as usize
     }
 
-    /// One of `items`.
+    /// Picks an item; `None` if there is none.
     pub fn pick<'i, T>(&mut self, items: &'i [T]) -> Option<&'i T> {
         items.get(self.below(items.len()))
     }
 
-    /// True once in `times`.
+    /// Returns true with probability `1 / times`.
     pub fn once_in(&mut self, times: usize) -> bool {
         self.below(times) == 0
     }

@@ -1,45 +1,45 @@
-//! The tables of `.pte`, `.ptd` and `.bpte` files, as data.
+//! Tables of `.pte`, `.ptd` and `.bpte` files, as data.
 //!
 //! Source: ExecuTorch `program.fbs`, `flat_tensor.fbs` and `bundled_program_schema.fbs`.
 
 use Kind::{Bytes, Number, Numbers, Table, Tables, Text, Union};
 
-/// A kind of table.
+/// Type of a table.
 #[derive(Debug)]
 pub struct TableType {
-    /// Its fields in the order of the schema; those that nothing reads are left out.
+    /// Fields in the order of the schema, without those that the parser ignores.
     pub fields: &'static [Field],
 }
 
 /// A field of a table.
 #[derive(Debug)]
 pub struct Field {
-    /// Place in the vtable.
+    /// Slot in the vtable.
     pub slot: usize,
     /// Name in the schema.
     pub name: &'static str,
-    /// What it holds.
+    /// Type of the field.
     pub kind: Kind,
 }
 
-/// What a field holds.
+/// Type of a field.
 #[derive(Debug, Clone, Copy)]
 pub enum Kind {
-    /// A number of so many bytes.
+    /// Number, with its size in bytes.
     Number(usize),
-    /// A vector of numbers of so many bytes each.
+    /// Vector of numbers, with their size in bytes.
     Numbers(usize),
-    /// A string.
+    /// String.
     Text,
-    /// A vector of bytes.
+    /// Vector of bytes.
     Bytes,
-    /// A program: a vector of bytes.
+    /// Vector of bytes that contains a program.
     Program,
-    /// Another table.
+    /// Table.
     Table(&'static TableType),
-    /// A vector of tables.
+    /// Vector of tables.
     Tables(&'static TableType),
-    /// One of several tables; its code, counted from 1, stands in the slot before.
+    /// One of several tables. Its type, counted from 1, is in the previous slot.
     Union(&'static [&'static TableType]),
 }
 
@@ -47,7 +47,7 @@ const fn f(slot: usize, name: &'static str, kind: Kind) -> Field {
     Field { slot, name, kind }
 }
 
-/// The root of a `.pte` file.
+/// Root table of a `.pte` file.
 pub static PROGRAM: TableType = TableType {
     fields: &[
         f(0, "version", Number(4)),
@@ -61,7 +61,7 @@ pub static PROGRAM: TableType = TableType {
     ],
 };
 
-/// The root of a `.ptd` file.
+/// Root table of a `.ptd` file.
 pub static FLAT_TENSOR: TableType = TableType {
     fields: &[
         f(0, "version", Number(4)),
@@ -70,7 +70,7 @@ pub static FLAT_TENSOR: TableType = TableType {
     ],
 };
 
-/// The root of a `.bpte` file.
+/// Root table of a `.bpte` file.
 pub static BUNDLED_PROGRAM: TableType = TableType {
     fields: &[
         f(0, "version", Number(4)),

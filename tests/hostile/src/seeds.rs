@@ -1,23 +1,23 @@
-//! Good files to start from: the programs of the conformance tests.
+//! Valid files to start from: the programs of the conformance tests.
 
 use std::{
     fs,
     path::{Path, PathBuf},
 };
 
-/// A good file.
+/// A valid file.
 #[derive(Debug, Clone)]
 pub struct Seed {
     /// Name of the program.
     pub name: String,
-    /// Its bytes.
+    /// Contents of the file.
     pub bytes: Vec<u8>,
 }
 
-/// Every file called `file`, such as `model.pte`, in order of the programs' names.
+/// Returns all files called `file`, such as `model.pte`, sorted by program name.
 ///
 /// # Panics
-/// When the data of the conformance tests cannot be read.
+/// If the data of the conformance tests cannot be read.
 pub fn seeds(file: &str) -> Vec<Seed> {
     let mut folders: Vec<PathBuf> = fs::read_dir(programs())
         .expect("the conformance programs are in this repository")
@@ -29,19 +29,19 @@ pub fn seeds(file: &str) -> Vec<Seed> {
     folders.iter().map(|folder| Seed { name: name(folder), bytes: read(folder, file) }).collect()
 }
 
-/// The program of the conformance tests with this name.
+/// Returns the conformance program with this name.
 ///
 /// # Panics
-/// When there is none.
+/// If it does not exist.
 pub fn seed(name: &str) -> Vec<u8> {
     read(&programs().join(name), "model.pte")
 }
 
-/// Programs with delegates of many kinds of nodes and types.
+/// Returns programs with XNNPACK delegates that cover many node types and datatypes.
 ///
 /// # Panics
-/// When they cannot be read.
-pub fn delegated() -> Vec<Seed> {
+/// If they cannot be read.
+pub fn xnnpack_programs() -> Vec<Seed> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("delegates");
     let entries = fs::read_dir(&folder).expect("the delegates are in this repository");
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("readable").path()).collect();
@@ -51,7 +51,7 @@ pub fn delegated() -> Vec<Seed> {
     paths.iter().map(seed).collect()
 }
 
-/// The folder of the conformance programs.
+/// Folder of the conformance programs.
 pub fn programs() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../conformance/data/programs")
 }

@@ -1,4 +1,4 @@
-//! Programs that are valid and hostile only when they are loaded or run.
+//! Programs that the parser accepts and that are hostile at load or at run time.
 
 use std::time::Instant;
 
@@ -15,29 +15,29 @@ use afferent_tests_hostile::{edit::Edit, schema::PROGRAM, seeds::seed};
 const FORWARD: &str = "forward";
 const CHAIN: &str = "execution_plan[0].chains[0].instructions";
 
-fn good(name: &str) -> Edit {
+fn valid(name: &str) -> Edit {
     Edit::new(&seed(name), &PROGRAM)
 }
 
 fn model(file: &Edit, options: ModelOptions) -> Model {
     let file = ModelFile::from_bytes("hostile.pte", file.bytes());
-    Model::new(file.expect("the file can be read"), options)
+    Model::new(file.expect("the parser accepts the file"), options)
 }
 
 fn load_error(file: &Edit, options: ModelOptions) -> ModelError {
-    model(file, options).load_method(FORWARD).expect_err("the method is hostile")
+    model(file, options).load_method(FORWARD).expect_err("the method is rejected")
 }
 
-/// A jump that leads to itself.
+/// A jump to itself.
 #[test]
-fn an_endless_loop_ends_at_the_instruction_limit() {
-    let mut file = good("cond");
+fn endless_loop_stops_at_the_instruction_limit() {
+    let mut file = valid("cond");
     // Instruction 5 jumps to the end, because value 17 is false.
     let jump = format!("{CHAIN}[5].instr_args");
     assert_eq!(file.get(&format!("{CHAIN}[5].instr_args_type")), 4);
     assert_eq!((file.get(&format!("{jump}.first")), file.get(&format!("{jump}.second"))), (17, 10));
     assert_eq!(file.get("execution_plan[0].values[17].val_type"), 3);
-    assert!(!file.has("execution_plan[0].values[17].val.value"), "absent stands for false");
+    assert!(!file.has("execution_plan[0].values[17].val.value"), "an absent value is false");
     file.set(&format!("{jump}.second"), 5);
     let options = ModelOptions { instruction_limit: 100_000, ..ModelOptions::new(KERNELS) };
     let mut model = model(&file, options);
@@ -61,14 +61,14 @@ fn an_endless_loop_ends_at_the_instruction_limit() {
 
 /// A plan for more memory than the machine has.
 #[test]
-fn planned_memory_beyond_the_limit_is_refused() {
-    let mut file = good("add");
+fn planned_memory_beyond_the_limit_is_rejected() {
+    let mut file = valid("add");
     let size = "execution_plan[0].non_const_buffer_sizes[1]";
     file.set(size, 1 << 50).set("execution_plan[0].values[0].val.sizes[0]", i64::from(i32::MAX));
     let error = load_error(&file, ModelOptions::new(KERNELS)).to_string();
     assert!(error.contains("plans 8589934620 bytes of memory, more than the limit"), "{error}");
-    // What no tensor reaches is not allocated, whatever the plan asks for.
-    let mut file = good("add");
+    // Memory that no tensor uses is not allocated.
+    let mut file = valid("add");
     file.set(size, i64::MAX);
     model(&file, ModelOptions::new(KERNELS)).load_method(FORWARD).unwrap();
     let options = ModelOptions { memory_limit: 8, ..ModelOptions::new(KERNELS) };
@@ -76,11 +76,11 @@ fn planned_memory_beyond_the_limit_is_refused() {
     assert!(error.contains("more than the limit of 8; raise the limit"), "{error}");
 }
 
-/// Memory was planned for a tensor over that of another one: CVE-2025-30405, too.
+/// Two tensors overlap in planned memory: CVE-2025-30405, too.
 #[test]
-fn planned_memory_that_overlaps_is_refused() {
-    let mut file = good("mlp");
-    // Instruction 13 reads 96 bytes at byte 1024 and writes behind them.
+fn overlapping_planned_memory_is_rejected() {
+    let mut file = valid("mlp");
+    // Instruction 13 reads 96 bytes at offset 1024 and writes after them.
     let [read, written] = [1, 5].map(|arg| {
         let value = file.get(&format!("{CHAIN}[13].instr_args.args[{arg}]"));
         format!("execution_plan[0].values[{value}].val.allocation_info.memory_offset_low")
@@ -92,10 +92,10 @@ fn planned_memory_that_overlaps_is_refused() {
     assert!(error.contains("argument 5 overlaps another argument"), "{error}");
 }
 
-/// An input that lies in memory otherwise than the method expects was read as if it did not.
+/// An input with another dim order was read with the dim order of the method.
 #[test]
-fn an_input_of_another_dim_order_is_refused() {
-    let mut file = good("linear");
+fn input_with_another_dim_order_is_rejected() {
+    let mut file = valid("linear");
     let input = file.get("execution_plan[0].inputs[0]");
     let order = [0, 1].map(|dim| format!("execution_plan[0].values[{input}].val.dim_order[{dim}]"));
     assert_eq!(order.each_ref().map(|path| file.get(path)), [0, 1]);
@@ -134,34 +134,34 @@ impl Delegate for OneInput {
     }
 }
 
-/// A call with fewer arguments than its delegate takes was read past its end; one that names
-/// something else than a tensor was read as a tensor.
+/// The arguments of a delegate call were read past their end, and values of other types were read
+/// as tensors.
 #[test]
-fn delegate_calls_with_other_arguments_are_refused() {
+fn delegate_calls_with_wrong_arguments_are_rejected() {
     let options = || ModelOptions::new(KERNELS).with_backend(OneInput);
     let args = format!("{CHAIN}[0].instr_args.args");
-    let mut file = good("xnnpack_inline");
+    let mut file = valid("xnnpack_inline");
     assert_eq!(file.get(&format!("{args}#")), 2);
     model(&file, options()).load_method(FORWARD).unwrap();
     file.set_items(&args, &[]);
     assert_eq!(file.get(&format!("{args}#")), 0);
     let error = load_error(&file, options()).to_string();
     assert!(error.contains("0 arguments, but the operator takes 1"), "{error}");
-    // The input is its own output.
+    // Input and output are the same value.
     file.set_items(&args, &[0, 0]);
     let error = load_error(&file, options()).to_string();
     assert!(error.contains("argument 1 overlaps another argument"), "{error}");
-    // No output at all: the delegate itself says so.
+    // A call without output loads: only the delegate can reject it, when it runs.
     file.set_items(&args, &[0]);
     let mut model = model(&file, options());
     model.load_method(FORWARD).unwrap();
 }
 
-/// Tables that many instructions share, so that checking all pairs would take hours.
+/// Instructions that share their tables: a check of all pairs would take hours.
 #[test]
-fn loading_takes_no_longer_than_the_file_is_worth() {
+fn load_time_is_bounded_by_the_file_size() {
     let start = Instant::now();
-    let mut file = good("add");
+    let mut file = valid("add");
     let count = 50_000;
     let values: Vec<usize> = (0..count).map(|value| if value < 4 { value } else { 0 }).collect();
     file.set_tables("execution_plan[0].values", &values);
@@ -176,11 +176,11 @@ fn loading_takes_no_longer_than_the_file_is_worth() {
     println!("{count} values, inputs and instructions: {:.1} s", start.elapsed().as_secs_f64());
 }
 
-/// A list of tensors that each of many instructions writes: what was too much work was still gone
-/// through, pair by pair.
+/// A tensor list that many instructions write: the check visited all pairs even after it exceeded
+/// its limit.
 #[test]
-fn loading_ends_when_it_is_too_much_work() {
-    let mut file = good("lists");
+fn load_stops_at_its_work_limit() {
+    let mut file = valid("lists");
     // Instruction 0 writes the list of value 11.
     assert_eq!(file.get(&format!("{CHAIN}[0].instr_args.args[3]")), 11);
     let items = "execution_plan[0].values[11].val.items";
@@ -192,12 +192,12 @@ fn loading_ends_when_it_is_too_much_work() {
     assert!(error.contains(message), "{error}");
 }
 
-/// A view keeps what it borrowed no longer than the run: a program that reads it before it makes
-/// it anew would read an input of the run before, which is gone.
+/// A view must not keep memory of an earlier run: a program that reads the view before it creates
+/// it would read a freed input.
 #[test]
 fn a_view_does_not_outlive_the_inputs_of_its_run() {
-    let mut file = good("view_dynamic");
-    // Value 7 is made a view of the input by instruction 1; instruction 3 reads it.
+    let mut file = valid("view_dynamic");
+    // Instruction 1 makes value 7 a view of the input; instruction 3 reads it.
     let reads = format!("{CHAIN}[3].instr_args.args[0]");
     let (view, source) =
         (format!("{CHAIN}[1].instr_args.args[2]"), format!("{CHAIN}[1].instr_args.args[0]"));
@@ -213,11 +213,11 @@ fn a_view_does_not_outlive_the_inputs_of_its_run() {
     }
 }
 
-/// Calls are checked with the lists that stand in the file: a move that replaced one let a call
-/// write what it reads.
+/// Arguments are checked at load with the lists in the file. A move that replaces a list would
+/// bypass the check.
 #[test]
-fn moves_of_lists_of_tensors_are_refused() {
-    let mut file = good("lists");
+fn moves_of_tensor_lists_are_rejected() {
+    let mut file = valid("lists");
     // Instruction 0 writes the list of value 11; value 53 is a list as well.
     assert_eq!(file.get(&format!("{CHAIN}[0].instr_args.args[3]")), 11);
     let kinds =
@@ -231,10 +231,10 @@ fn moves_of_lists_of_tensors_are_refused() {
     assert!(error.contains("value 11: a tensor can only be moved to a tensor"), "{error}");
 }
 
-/// Planned memory within the limit, and more than the system has.
+/// Planned memory within the limit but beyond the memory of the system.
 #[test]
-fn memory_that_the_system_does_not_give_is_an_error() {
-    let mut file = good("linear");
+fn failed_allocation_is_an_error() {
+    let mut file = valid("linear");
     let input = file.get("execution_plan[0].inputs[0]");
     let tensor = format!("execution_plan[0].values[{input}].val");
     assert!(file.has(&format!("{tensor}.allocation_info")));
@@ -245,11 +245,11 @@ fn memory_that_the_system_does_not_give_is_an_error() {
     assert!(matches!(error, ModelError::NoMemory { needed, .. } if needed >= 1 << 60), "{error}");
 }
 
-/// The message says which dimension it is, and what is taken.
+/// The error names the dimension and the accepted size.
 #[test]
-fn inputs_of_other_sizes_are_refused() {
+fn inputs_of_other_sizes_are_rejected() {
     let check = |name: &str, sizes: &[usize], message: &str| {
-        let mut model = model(&good(name), ModelOptions::new(KERNELS));
+        let mut model = model(&valid(name), ModelOptions::new(KERNELS));
         let tensor = Tensor::zeros(ScalarType::Float, sizes);
         let error = model.run(FORWARD, &[Input::Tensor(tensor.view())]).map(|_| ()).unwrap_err();
         assert_eq!(error.to_string(), format!("method \"forward\": input 0 has {message}"));

@@ -1,8 +1,8 @@
-//! No bytes make the reader panic or break what it promises.
+//! No input makes the parser panic or violate its guarantees.
 
-use afferent_tests_hostile::{Random, mutate, reading::read};
+use afferent_tests_hostile::{Random, invariants::check_file, mutate};
 
-/// Files that have between them every field of the formats.
+/// Files that together contain every field of the formats.
 const FILES: [(&str, &[u8]); 8] = [
     ("add.pte", include_bytes!("../../../runtime/program/tests/data/add.pte")),
     ("cond.pte", include_bytes!("../../../runtime/program/tests/data/cond.pte")),
@@ -15,31 +15,31 @@ const FILES: [(&str, &[u8]); 8] = [
 ];
 
 #[test]
-fn a_part_of_a_file_is_refused_or_read() {
+fn truncated_files_are_rejected_or_read() {
     for (name, file) in FILES {
-        assert!(read(file), "{name}");
+        assert!(check_file(file), "{name}");
         for len in 0..file.len() {
-            read(&file[..len]);
+            check_file(&file[..len]);
         }
-        // Half of a file always lacks something.
-        assert!(!read(&file[..file.len() / 2]), "{name}");
+        // Half of a file is never complete.
+        assert!(!check_file(&file[..file.len() / 2]), "{name}");
     }
 }
 
 #[test]
-fn files_with_wrong_bytes_and_fields_are_refused_or_read() {
+fn corrupted_files_are_rejected_or_read() {
     let mut random = Random(1);
-    let (mut accepted, mut refused) = (0, 0);
+    let (mut accepted, mut rejected) = (0, 0);
     for (_, file) in FILES {
         for round in 0..20_000 {
             let mut changed = file.to_vec();
             if round % 8 == 0 {
                 mutate::mutate(&mut changed, &mut random, 1 << 16);
             } else {
-                mutate::damage(&mut changed, &mut random);
+                mutate::corrupt_bytes(&mut changed, &mut random);
             }
-            if read(&changed) { accepted += 1 } else { refused += 1 }
+            if check_file(&changed) { accepted += 1 } else { rejected += 1 }
         }
     }
-    assert!(accepted > 10_000 && refused > 10_000, "{accepted} accepted, {refused} refused");
+    assert!(accepted > 10_000 && rejected > 10_000, "{accepted} accepted, {rejected} rejected");
 }

@@ -1,5 +1,5 @@
-//! Prepared weights: shared by all who use a file, kept on disk, and never taken from a file that
-//! is not what it should be.
+//! Weight cache: models of one file share packed weights, a cache file keeps them across processes,
+//! and an invalid cache file is rejected.
 
 use std::{
     fs,
@@ -64,13 +64,13 @@ impl Backend for Watched {
     }
 }
 
-/// A model of its own, and a folder for its weights.
-struct Place {
+/// A model in a temporary folder, which also contains its weight cache.
+struct TestModel {
     folder: TempDir,
     watched: Arc<Watched>,
 }
 
-impl Place {
+impl TestModel {
     fn new() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let model = "../../pipelines/models/wake_word/wake_word_xnnpack.pte";
@@ -94,14 +94,14 @@ impl Place {
             .expect("the model loads")
     }
 
-    /// Bytes that `work` packs.
+    /// Returns the number of bytes that are packed during `work`.
     fn packed(&self, work: impl FnOnce()) -> usize {
         let before = self.watched.packed.load(SeqCst);
         work();
         self.watched.packed.load(SeqCst) - before
     }
 
-    /// Bytes that a start packs, its warnings and its result.
+    /// Opens and runs the model. Returns the number of packed bytes, the warnings and the output.
     fn start(&self, cache: PathBuf) -> (usize, Vec<String>, Vec<f32>) {
         let (mut problems, mut result) = (Vec::new(), Vec::new());
         let packed = self.packed(|| {
@@ -112,7 +112,7 @@ impl Place {
         (packed, problems, result)
     }
 
-    /// The only file of the cache.
+    /// The only file in the cache folder.
     fn cached(&self) -> PathBuf {
         let mut files =
             fs::read_dir(self.cache()).expect("a folder").flatten().map(|entry| entry.path());
@@ -124,81 +124,85 @@ impl Place {
 
 fn run(model: &mut Model) -> Vec<f32> {
     use afferent_runtime::program::Value;
-    let plan = model.file().method("forward").expect("a method");
+    let plan = model.file().method("forward").expect("the program has `forward`");
     let inputs = plan.inputs().iter().map(|id| match plan.value(id as usize) {
         Value::Tensor(meta) => {
             let sizes: Vec<usize> = meta.layout.sizes.iter().collect();
             let numbers: Vec<f32> =
                 (0..sizes.iter().product()).map(|at| (at % 17) as f32 / 8.0 - 1.0).collect();
-            Tensor::new(&sizes, &numbers).expect("as many numbers")
+            Tensor::new(&sizes, &numbers).expect("data matches the sizes")
         }
-        _ => panic!("an input is no tensor"),
+        _ => panic!("an input is not a tensor"),
     });
     let inputs: Vec<Tensor> = inputs.collect();
     let inputs: Vec<_> = inputs.iter().map(|input| Input::Tensor(input.view())).collect();
-    let outputs = model.run("forward", &inputs).expect("a result");
+    let outputs = model.run("forward", &inputs).expect("the model runs");
     let result = outputs.tensor(0).and_then(|tensor| tensor.data::<f32>());
-    result.expect("numbers").to_vec()
+    result.expect("the output is an f32 tensor").to_vec()
 }
 
 #[test]
-fn models_of_one_file_share_their_weights() {
-    let place = Place::new();
+fn models_of_one_file_share_packed_weights() {
+    let model_folder = TestModel::new();
     let mut models = Vec::new();
-    let first = place.packed(|| models.push(place.open(None)));
+    let first = model_folder.packed(|| models.push(model_folder.open(None)));
     assert!(first > 0);
-    let more = place.packed(|| models.extend((0..3).map(|_| place.open(None))));
-    assert_eq!(more, 0, "they are packed");
+    let more = model_folder.packed(|| models.extend((0..3).map(|_| model_folder.open(None))));
+    assert_eq!(more, 0, "the weights are already packed");
     let results: Vec<_> = models.iter_mut().map(run).collect();
     assert!(results.iter().all(|result| *result == results[0]));
-    // Whoever comes later shares with whoever is left.
+    // A new model shares the weights with the remaining one.
     models.truncate(1);
-    assert_eq!(place.packed(|| models.push(place.open(None))), 0);
+    assert_eq!(model_folder.packed(|| models.push(model_folder.open(None))), 0);
     drop(models);
     let mut model = None;
-    assert_eq!(place.packed(|| model = Some(place.open(None))), first, "the last took them along");
+    assert_eq!(
+        model_folder.packed(|| model = Some(model_folder.open(None))),
+        first,
+        "the last model freed the weights"
+    );
     assert_eq!(model.as_mut().map(run).as_ref(), results.first());
 }
 
 #[test]
-fn a_file_that_changed_shares_nothing() {
-    let place = Place::new();
-    let path = place.folder.path().join("model.pte");
-    let mut old = place.open(None);
-    let other = place.folder.path().join("other.pte");
+fn replaced_file_shares_nothing() {
+    let model_folder = TestModel::new();
+    let path = model_folder.folder.path().join("model.pte");
+    let mut old = model_folder.open(None);
+    let other = model_folder.folder.path().join("other.pte");
     fs::copy(&path, &other).unwrap();
     fs::rename(&other, &path).unwrap();
-    assert!(place.packed(|| _ = place.open(None)) > 0);
+    assert!(model_folder.packed(|| _ = model_folder.open(None)) > 0);
     run(&mut old);
 }
 
 #[test]
-fn a_second_start_packs_nothing() {
-    let place = Place::new();
-    let (packed, problems, result) = place.start(place.cache());
+fn second_start_packs_nothing() {
+    let model_folder = TestModel::new();
+    let (packed, problems, result) = model_folder.start(model_folder.cache());
     assert!(packed > 0 && problems.is_empty(), "{problems:?}");
-    assert_eq!(place.start(place.cache()), (0, vec![], result.clone()));
+    assert_eq!(model_folder.start(model_folder.cache()), (0, vec![], result.clone()));
     // A copy of the model has the same contents.
-    let path = place.folder.path().join("model.pte");
-    fs::rename(&path, place.folder.path().join("other.pte")).unwrap();
-    fs::copy(place.folder.path().join("other.pte"), &path).unwrap();
-    assert_eq!(place.start(place.cache()), (0, vec![], result));
+    let path = model_folder.folder.path().join("model.pte");
+    fs::rename(&path, model_folder.folder.path().join("other.pte")).unwrap();
+    fs::copy(model_folder.folder.path().join("other.pte"), &path).unwrap();
+    assert_eq!(model_folder.start(model_folder.cache()), (0, vec![], result));
 }
 
 #[test]
-fn a_damaged_cache_is_refused_and_made_anew() {
-    let place = Place::new();
-    let (packed, _, result) = place.start(place.cache());
-    let file = place.cached();
+fn corrupted_cache_is_rejected_and_rewritten() {
+    let model_folder = TestModel::new();
+    let (packed, _, result) = model_folder.start(model_folder.cache());
+    let file = model_folder.cached();
     let good = fs::read(&file).unwrap();
     let check = |bytes: &[u8], expected: &str| {
         fs::remove_file(&file).unwrap();
         fs::write(&file, bytes).unwrap();
-        let (again, problems, found) = place.start(place.cache());
+        let (again, problems, found) = model_folder.start(model_folder.cache());
         assert_eq!((again, &found), (packed, &result));
         assert!(problems.len() == 1 && problems[0].contains(expected), "{problems:?}");
-        assert_eq!(fs::read(place.cached()).unwrap(), good);
-        assert_eq!(place.start(place.cache()), (0, vec![], result.clone()));
+        assert_eq!(fs::read(model_folder.cached()).unwrap(), good);
+        assert_eq!(model_folder.start(model_folder.cache()), (0, vec![], result.clone()));
     };
     for at in [0, 15, 16, 40, 200, good.len() / 2, good.len() - 1] {
         let mut bytes = good.clone();
@@ -209,15 +213,15 @@ fn a_damaged_cache_is_refused_and_made_anew() {
         check(&good[..len], "truncated");
     }
     check(&good[..good.len() - 64], "damaged");
-    // The cache of another model, by itself good.
-    let model = place.folder.path().join("model.pte");
+    // Valid cache of another model.
+    let model = model_folder.folder.path().join("model.pte");
     let mut bytes = fs::read(&model).unwrap();
     let program = bytes.clone();
     bytes.push(0);
     fs::remove_file(&model).unwrap();
     fs::write(&model, &bytes).unwrap();
-    let elsewhere = place.folder.path().join("elsewhere");
-    place.start(elsewhere.clone());
+    let elsewhere = model_folder.folder.path().join("elsewhere");
+    model_folder.start(elsewhere.clone());
     let foreign = fs::read_dir(&elsewhere).unwrap().next().unwrap().unwrap().path();
     fs::remove_file(&model).unwrap();
     fs::write(&model, program).unwrap();
@@ -225,12 +229,12 @@ fn a_damaged_cache_is_refused_and_made_anew() {
 }
 
 #[test]
-fn a_cache_that_cannot_be_written_is_a_warning() {
-    let place = Place::new();
-    let (_, _, result) = place.start(place.cache());
-    // No folder can be made below a file, whoever asks.
-    let below = place.folder.path().join("model.pte").join("weights");
-    let (packed, problems, found) = place.start(below);
+fn unwritable_cache_is_a_warning() {
+    let model_folder = TestModel::new();
+    let (_, _, result) = model_folder.start(model_folder.cache());
+    // A folder cannot be created below a file.
+    let below = model_folder.folder.path().join("model.pte").join("weights");
+    let (packed, problems, found) = model_folder.start(below);
     assert!(packed > 0);
     assert_eq!(found, result);
     assert!(problems.iter().any(|problem| problem.contains("cannot be written")), "{problems:?}");

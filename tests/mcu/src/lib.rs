@@ -1,11 +1,11 @@
 //! Firmware: a program in flash, arenas of fixed size, and no heap.
 //!
-//! | binary    | does                                                                           |
-//! |-----------|--------------------------------------------------------------------------------|
-//! | `mlp`     | runs a program with eight operators and compares its output with PyTorch's     |
-//! | `size_8`  | the same without printing: what eight operators take                           |
-//! | `size_1`  | one operator: what a build without the others takes                            |
-//! | `size_0`  | no operator: what loader and executor take                                     |
+//! | binary   | purpose                                                                    |
+//! |----------|----------------------------------------------------------------------------|
+//! | `mlp`    | runs a program with eight operators and compares its output with PyTorch's |
+//! | `size_8` | the same without messages: code size with eight operators                  |
+//! | `size_1` | code size with one operator                                                |
+//! | `size_0` | code size of loader and executor                                           |
 
 #![no_std]
 
@@ -13,13 +13,13 @@ use core::panic::PanicInfo;
 
 use afferent_core::{KernelLists, TensorView};
 use afferent_runtime::{
-    FixedScratch, Input, LoadError, Method, PlannedBuffer, RunError, RunOptions, LoadContext,
+    FixedScratch, Input, LoadContext, LoadError, Method, PlannedBuffer, RunError, RunOptions,
     program::{Program, ProgramError},
 };
 use cortex_m_semihosting::debug::{EXIT_FAILURE, EXIT_SUCCESS, exit};
 use static_cell::ConstStaticCell;
 
-/// The operators of the program.
+/// Operators of the program.
 pub const OPERATORS: [&str; 8] = [
     "aten::_softmax.out",
     "aten::addmm.out",
@@ -31,67 +31,67 @@ pub const OPERATORS: [&str; 8] = [
     "aten::sigmoid.out",
 ];
 
-/// Bytes as aligned as a program and planned memory must be.
+/// Bytes with the alignment of programs and planned memory.
 #[repr(C, align(16))]
 struct Aligned<const N: usize>([u8; N]);
 
-/// The program, in flash; its constants are read where they lie.
+/// Program in flash. Its constants are read from there.
 static PROGRAM: Aligned<{ FILE.len() }> = Aligned(*FILE);
 const FILE: &[u8; 7216] = include_bytes!("../../conformance/data/programs/mlp/model.pte");
 
-/// What PyTorch took and gave: NPY files of f32.
+/// Input and output of PyTorch: NPY files of f32.
 const INPUT: &[u8] = include_bytes!("../../conformance/data/programs/mlp/0_in_0.npy");
 const EXPECTED: &[u8] = include_bytes!("../../conformance/data/programs/mlp/0_out_0.npy");
 
-/// The tolerance of the conformance test.
+/// Tolerance of the conformance test.
 const TOLERANCE: f32 = 1e-5;
 
-/// The arenas of the caller.
+/// Arenas of the caller.
 static TABLES: ConstStaticCell<[u8; 8192]> = ConstStaticCell::new([0; 8192]);
 static PLANNED: ConstStaticCell<Aligned<1536>> = ConstStaticCell::new(Aligned([0; 1536]));
 static SCRATCH: ConstStaticCell<Aligned<1024>> = ConstStaticCell::new(Aligned([0; 1024]));
 
-/// Why a run failed.
+/// Failed step of a run.
 #[derive(Debug)]
 pub enum Failure {
-    /// The program is damaged.
+    /// The program is invalid.
     Program(ProgramError),
-    /// It has no method `forward`.
+    /// The program has no method `forward`.
     Method,
-    /// It plans so many bytes, for which there is no room.
+    /// The planned memory, in bytes, exceeds the arena.
     Planned(usize),
     /// The method cannot be loaded.
     Load(LoadError),
     /// The run failed.
     Run(RunError),
-    /// Input or output are no tensors of the expected sizes.
+    /// Input or output is not a tensor of the expected size.
     Tensor,
 }
 
-/// What a run needed, and what it gave.
+/// Memory use and output of a run.
 #[derive(Debug)]
 pub struct Report {
-    /// Bytes for tables.
+    /// Bytes of tables.
     pub tables: usize,
     /// Bytes of planned memory.
     pub planned: usize,
-    /// The output, and PyTorch's.
+    /// Output, and that of PyTorch.
     pub outputs: [[f32; 12]; 2],
 }
 
 impl Report {
-    /// Whether the output is PyTorch's, within the tolerance.
-    pub fn holds(&self) -> bool {
+    /// Returns true if the output matches that of PyTorch within the tolerance.
+    pub fn matches(&self) -> bool {
         let [found, expected] = &self.outputs;
-        let near = |(a, b): (&f32, &f32)| (a - b).abs() <= TOLERANCE * (1.0 + b.abs());
-        found.iter().zip(expected).all(near)
+        let is_close = |(a, b): (&f32, &f32)| (a - b).abs() <= TOLERANCE * (1.0 + b.abs());
+        found.iter().zip(expected).all(is_close)
     }
 }
 
-/// Loads the program and runs it once; to be called once.
+/// Loads the program and runs it. Must be called only once, because it takes the arenas.
 ///
 /// # Errors
-/// [`Failure`] says which step failed.
+/// [`Failure`] is the failed step.
 pub fn run(kernels: KernelLists<'_>) -> Result<Report, Failure> {
     let program = Program::parse(&PROGRAM.0).map_err(Failure::Program)?;
     let plan = program.method("forward").ok_or(Failure::Method)?;
@@ -114,7 +114,7 @@ pub fn run(kernels: KernelLists<'_>) -> Result<Report, Failure> {
     Ok(Report { tables: Method::table_bytes(&plan), planned, outputs })
 }
 
-/// The last numbers of an NPY file of f32, which has no others.
+/// Reads the `N` numbers of an NPY file of f32.
 fn npy<const N: usize>(file: &[u8]) -> [f32; N] {
     let data = file.get(file.len().saturating_sub(4 * N)..).unwrap_or_default();
     let mut numbers = [0.0; N];
@@ -131,7 +131,7 @@ pub fn end(success: bool) -> ! {
     }
 }
 
-/// Says nothing, so that a build without messages needs no code for them.
+/// Prints nothing, so that a build without messages contains no formatting code.
 #[panic_handler]
 fn panic(_: &PanicInfo<'_>) -> ! {
     end(false)

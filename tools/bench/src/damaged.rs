@@ -12,8 +12,8 @@ use std::{
 
 use afferent_runtime::{Model, ModelFile, ModelOptions};
 use afferent_tests_hostile::{
-    attempt::{self, Tally, allowance},
-    mutate::damaged,
+    execute::{self, Tally, allowance},
+    mutate::corrupted,
     seeds::{Seed, programs, seeds},
 };
 use anyhow::{Context, Result, ensure};
@@ -82,7 +82,7 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Table>> {
         let good = seeds.iter().map(|seed| (seed, seed.bytes.clone()));
         let good: Outcomes = good.map(&mut attempt).collect::<Result<_>>()?;
         table.row(good.row(format!("{name}: {} good files", seeds.len())));
-        let damaged = damaged(&seeds, options.files, options.seed);
+        let damaged = corrupted(&seeds, options.files, options.seed);
         let damaged: Outcomes = damaged.map(&mut attempt).collect::<Result<_>>()?;
         table.row(damaged.row(format!("{name}: damaged files")));
         if !damaged.crashes.is_empty() {
@@ -97,10 +97,10 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Table>> {
 pub(crate) fn once(options: &OnceOptions) -> Result<()> {
     let bytes = fs::read(&options.program)?;
     allocations::limit(allowance(bytes.len()));
-    let tally = attempt::program(&bytes, 1);
+    let tally = execute::program(&bytes, 1);
     allocations::limit(usize::MAX);
-    let Tally { refused, failed, ran, .. } = tally;
-    ensure!(ran > 0, "{refused} methods were refused, {failed} runs failed");
+    let Tally { rejected, failed, completed, .. } = tally;
+    ensure!(completed > 0, "{rejected} methods were rejected, {failed} runs failed");
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-//! No operator, no messages: loader and executor alone.
+//! Code size of loader and executor, without operators and messages.
 
 #![no_std]
 #![no_main]
@@ -12,6 +12,6 @@ static SELECTED: [Kernel; 0] = select_kernels(KERNELS, []);
 
 #[entry]
 fn main() -> ! {
-    // The program needs more operators than that, and says so.
+    // Load fails, because the program needs more operators.
     end(matches!(run(&[&[&SELECTED]]), Err(Failure::Load(_))))
 }
