@@ -228,7 +228,7 @@ fn moves_of_tensor_lists_are_rejected() {
     file.set(&format!("{instruction}_type"), 3);
     file.set(&format!("{instruction}.first"), 53).set(&format!("{instruction}.second"), 11);
     let error = load_error(&file, ModelOptions::new(KERNELS)).to_string();
-    assert!(error.contains("value 11: a tensor can only be moved to a tensor"), "{error}");
+    assert!(error.contains("value 11: only a tensor can be moved to a tensor"), "{error}");
 }
 
 /// Planned memory within the limit but beyond the memory of the system.
