@@ -17,7 +17,7 @@ use clap::Args;
 
 use crate::{App, table::aligned};
 
-/// A graph file and what to change in it.
+/// A graph file, and changes to it.
 #[derive(Args)]
 pub(crate) struct GraphFile {
     /// Graph file (YAML)
@@ -25,21 +25,21 @@ pub(crate) struct GraphFile {
     /// Apply this profile of the graph file
     #[arg(long, value_name = "NAME")]
     pub(crate) profile: Option<String>,
-    /// Give nodes threads by what a run measured (`afferent run --stats`), not by what they declare
+    /// Assign threads by the call durations of an earlier run (`afferent run --stats`)
     #[arg(long, value_name = "FILE")]
     pub(crate) measured: Option<PathBuf>,
-    /// Replace a setting, `vad.threshold=0.8`, also of a node in a graph within,
+    /// Override a parameter, `vad.threshold=0.8`, also of a node of a subgraph,
     /// `ears/vad.threshold=0.8`, or a parameter of the graph, `language=de`; may be given several
     /// times
     #[arg(long, value_name = "[NODE.]PARAM=VALUE")]
     pub(crate) set: Vec<String>,
-    /// Keep prepared weights of models in this folder, so that the next start maps them
+    /// Keep packed weights of models in this folder, so that the next start maps them
     #[arg(long, value_name = "DIR")]
     pub(crate) weight_cache: Option<PathBuf>,
 }
 
 impl GraphFile {
-    /// The program with the options of the command.
+    /// Applies the options of the command to the program.
     pub(crate) fn configure(&self, app: App) -> App {
         match &self.weight_cache {
             Some(folder) => app.weight_cache(folder),
@@ -62,7 +62,7 @@ impl GraphFile {
         let measured = self.measured.as_deref().map(read_figures).transpose()?;
         let (profile, set) = (self.profile.clone(), self.set.clone());
         let options = LoadOptions { profile, set, without_sources, nodes: None };
-        let colour = stderr().is_terminal();
+        let color = stderr().is_terminal();
         match app.load_with(&self.graph, &options) {
             Ok(mut checked) => {
                 for changed in measured.iter().flat_map(|found| weigh(&mut checked.graph, found)) {
@@ -75,19 +75,19 @@ impl GraphFile {
                     crate::say(format_args!("note: node {node} {thread}: a call took {us} us"));
                 }
                 if !checked.warnings.is_empty() {
-                    crate::say(checked.warnings.render(colour));
+                    crate::say(checked.warnings.render(color));
                 }
                 Ok(Some(checked))
             }
             Err(faults) => {
-                crate::say(faults.render(colour));
+                crate::say(faults.render(color));
                 Ok(None)
             }
         }
     }
 }
 
-/// The figures of a run.
+/// Report of an earlier run.
 fn read_figures(path: &Path) -> anyhow::Result<Report> {
     let text =
         fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
@@ -108,7 +108,7 @@ pub(crate) fn check(app: App, args: &CheckArgs) -> anyhow::Result<ExitCode> {
     let (nodes, edges) = (graph.nodes.len(), graph.edges.len());
     let (nodes, edges) = (counted(nodes, "node"), counted(edges, "edge"));
     let mut text = format!("{}: {nodes} and {edges}, ready to run\n", graph.name);
-    // Circles have been found.
+    // Cycles have been reported.
     if let Ok(plan) = Plan::new(graph, Threads::Auto) {
         text += &format!("\n{}", aligned(&thread_rows(graph, &plan)));
         text += &format!("\n{}", aligned(&edge_rows(graph, &plan)));
@@ -122,11 +122,11 @@ fn row<const N: usize>(cells: [&str; N]) -> Vec<String> {
     cells.map(str::to_owned).to_vec()
 }
 
-/// Which nodes share a thread, and what it asks of the system.
+/// Rows of the thread table: nodes and schedule of each thread.
 fn thread_rows(graph: &CheckedGraph, plan: &Plan) -> Vec<Vec<String>> {
     let mut rows = vec![row(["thread", "nodes", "asks for"])];
     for (number, members) in plan.groups.iter().enumerate() {
-        let members: Vec<_> = members.iter().map(|place| &graph.nodes[*place]).collect();
+        let members: Vec<_> = members.iter().map(|index| &graph.nodes[*index]).collect();
         let names: Vec<_> = members.iter().map(|node| node.name.as_str()).collect();
         let wishes = members.iter().flat_map(|node| {
             let Schedule { cpu, priority, spin, .. } = &node.schedule;
@@ -140,9 +140,9 @@ fn thread_rows(graph: &CheckedGraph, plan: &Plan) -> Vec<Vec<String>> {
     rows
 }
 
-/// How packets get from node to node, and what happens under load.
+/// Rows of the edge table: route, queue policy and limits.
 fn edge_rows(graph: &CheckedGraph, plan: &Plan) -> Vec<Vec<String>> {
-    let thread = |place: usize| plan.groups.iter().position(|group| group.contains(&place));
+    let thread = |index: usize| plan.groups.iter().position(|group| group.contains(&index));
     let mut rows = vec![row(["edge", "way", "when full", "queue", "in flight"])];
     rows.extend(graph.edges.iter().map(|edge| {
         let from = graph.port_name(edge.from, PortKind::Output);
@@ -164,7 +164,7 @@ fn edge_rows(graph: &CheckedGraph, plan: &Plan) -> Vec<Vec<String>> {
     rows
 }
 
-/// The memory of every output.
+/// Rows of the pool table.
 fn pool_rows(graph: &CheckedGraph) -> Vec<Vec<String>> {
     let mut rows = vec![row(["pool", "payload", "values"])];
     rows.extend(pools(graph).iter().map(|pool| {

@@ -55,22 +55,22 @@ struct Cli {
 enum Command {
     /// Run a graph until its sources end or Ctrl-C stops it
     Run(run::RunArgs),
-    /// Run a graph again on what a run recorded, on a virtual clock
+    /// Run a graph again on a recording, on a virtual clock
     Replay(replay::ReplayArgs),
-    /// Run scenarios: what a user does, and what a graph must do then
+    /// Run scenarios: a simulated user, and the expected behavior of a graph
     Test(test::TestArgs),
-    /// Show live what a graph does that was started with --serve
+    /// Show the live figures of a graph that was started with --serve
     Top(top::TopArgs),
-    /// Show every fault of a graph; exit with 0 only if it would start
+    /// Report every fault of a graph; exit status 0 only if it would start
     Check(graph_file::CheckArgs),
     /// Draw a graph
     Graph(graph_file::GraphArgs),
-    /// List the nodes that graphs can use, or show the contract of one
+    /// List the node types, or show the contract of one
     Nodes(nodes::NodesArgs),
-    /// Write the beginnings of something new
+    /// Write a template
     #[command(subcommand)]
     New(new::NewCommand),
-    /// Look into a model program (.pte), run it, verify it, compare two, or let a language model answer
+    /// Inspect a model program (.pte), run it, verify it, compare two, or generate text
     #[command(subcommand)]
     Model(model::ModelCommand),
 }
@@ -100,25 +100,25 @@ impl App {
     }
 }
 
-/// What nodes warn of goes to standard error, unless the program has its own place for it.
+/// Writes warnings of nodes to standard error, unless the program has set its own subscriber.
 fn show_warnings() {
     let shown = tracing_subscriber::fmt().with_max_level(LevelFilter::WARN);
-    // It would panic where standard error cannot be written.
+    // The subscriber would panic if standard error cannot be written.
     let shown = shown.log_internal_errors(false);
     let _ = shown.with_writer(stderr).without_time().with_target(false).try_init();
 }
 
-/// Writes a line to standard error. Where that cannot be written, nobody can be told.
+/// Writes a line to standard error. Ignores write errors.
 fn say(line: impl Display) {
     let _ = writeln!(stderr().lock(), "{line}");
 }
 
-/// Writes `text` to standard output. That nobody reads it any more is no error.
+/// Writes `text` to standard output. A closed pipe is not an error.
 fn print(text: &str) -> anyhow::Result<()> {
     print_to_reader(text).map(drop)
 }
 
-/// The same; whether somebody still reads it.
+/// As [`print`]; returns false if the pipe is closed.
 fn print_to_reader(text: &str) -> anyhow::Result<bool> {
     let mut out = stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {

@@ -90,12 +90,12 @@ fn port_row(port: &PortSpec) -> [String; 4] {
     [port.name.to_string(), port.ty.to_string(), note, one_line(&port.help)]
 }
 
-/// A text of several lines as one.
+/// Joins the lines of a text.
 fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Rows under a title.
+/// Table with a title.
 fn table(title: &str, rows: Vec<[String; 4]>) -> String {
     if rows.is_empty() { String::new() } else { format!("\n{title}\n{}", aligned(&rows)) }
 }

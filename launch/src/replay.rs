@@ -1,4 +1,4 @@
-//! `afferent replay`: runs a graph again on what a run recorded.
+//! `afferent replay`: runs a graph again on a recording.
 
 use std::{path::PathBuf, process::ExitCode};
 
@@ -19,7 +19,7 @@ pub(crate) struct ReplayArgs {
     recording: PathBuf,
     #[command(flatten)]
     file: GraphFile,
-    /// Compare what every node sends with the recording; exit with a failure where it differs
+    /// Compare the packets of every node with the recording; fail if they differ
     #[arg(long)]
     check: bool,
     /// Run everything on one thread
@@ -53,7 +53,7 @@ pub(crate) fn replay(app: App, args: &ReplayArgs) -> anyhow::Result<ExitCode> {
     stop_on_ctrl_c(&session)?;
     let (report, failed) = ended(session.wait())?;
     let verdicts = compare.verdicts();
-    // What stands in for a source sends what was recorded.
+    // A replaced source sends the recorded packets.
     let is_source = |verdict: &&StreamVerdict| {
         let node = verdict.output.split_once('.').map_or("", |(node, _)| node);
         replaced.iter().any(|name| name == node)

@@ -1,4 +1,4 @@
-//! `afferent run`: runs a graph and shows what happened.
+//! `afferent run`: runs a graph and prints the report.
 
 use std::{
     net::TcpListener,
@@ -29,41 +29,41 @@ use crate::{
 pub(crate) struct RunArgs {
     #[command(flatten)]
     file: GraphFile,
-    /// Stop after this time on the clock of the session, such as 10s or 2min
+    /// Stop after this session time, such as 10s or 2min
     #[arg(long, value_name = "TIME")]
     duration: Option<String>,
-    /// How long what is under way may take after a stop; the rest is then dropped and counted
+    /// Time limit for draining after a stop; packets still in flight are then dropped and counted
     #[arg(long, value_name = "TIME", default_value = "2s")]
     drain: String,
-    /// Write what was measured to this file, as JSON
+    /// Write the report to this file, as JSON
     #[arg(long, value_name = "FILE")]
     stats: Option<PathBuf>,
-    /// Record what nodes send to this file (MCAP), which `afferent replay` and Foxglove read
+    /// Record packets to this file (MCAP), for `afferent replay` and Foxglove
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
     /// Record only this node or output; may be given several times
     #[arg(long, value_name = "NODE[.OUTPUT]", requires = "record")]
     record_only: Vec<String>,
-    /// Largest size of the recording, in megabytes; it ends there, the graph goes on
+    /// Largest size of the recording, in megabytes; the graph continues without it
     #[arg(long, value_name = "MB", requires = "record", value_parser = clap::value_parser!(u64).range(1..))]
     record_limit: Option<u64>,
     /// Write every call to this file, as a trace for Perfetto and chrome://tracing
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
-    /// Draw where the time of each turn goes to this file (SVG), for a graph with a `waterfall`
+    /// Draw the latency waterfall of each turn to this file (SVG), for a graph with a `waterfall`
     #[arg(long, value_name = "FILE")]
     waterfall: Option<PathBuf>,
-    /// Serve figures over HTTP while it runs: /metrics for Prometheus, /stats for `afferent top`
+    /// Serve figures over HTTP during the run: /metrics for Prometheus, /stats for `afferent top`
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = ADDRESS)]
     serve: Option<String>,
-    /// Use a virtual clock: sources that keep time run as fast as the machine can, and the result
-    /// is the same every time
+    /// Use a virtual clock: paced sources run as fast as the machine can, and the result is the
+    /// same in every run
     #[arg(long = "virtual")]
     virtual_clock: bool,
     /// Run everything on one thread
     #[arg(long)]
     single_thread: bool,
-    /// Exit with a failure when a budget of the graph is not kept or was not measured, or there is none
+    /// Fail if a budget of the graph is exceeded or was not measured, or if there is none
     #[arg(long)]
     enforce_budget: bool,
     /// Print events and the summary as JSON lines; logs with a path keep their format
@@ -81,7 +81,7 @@ pub(crate) fn run(app: App, args: &RunArgs) -> anyhow::Result<ExitCode> {
     if args.json {
         print_json(&mut checked.graph);
     }
-    // What cannot be served or written ends the command before the graph starts.
+    // Output that cannot be served or written is an error before the graph starts.
     let listener = args.serve.as_deref().map(bind).transpose()?;
     let files = Files::open(args)?;
     let witnesses = Witnesses::new(args, &checked)?;
@@ -104,7 +104,7 @@ pub(crate) fn run(app: App, args: &RunArgs) -> anyhow::Result<ExitCode> {
     Ok(if failed { ExitCode::FAILURE } else { enforce_budget(args, &report) })
 }
 
-/// Whether `graph` has what the options ask for.
+/// Fails if `graph` lacks a setting that the options need.
 fn measurable(args: &RunArgs, graph: &CheckedGraph) -> anyhow::Result<()> {
     ensure!(
         args.waterfall.is_none() || graph.waterfall.len() > 1,
@@ -119,7 +119,7 @@ fn measurable(args: &RunArgs, graph: &CheckedGraph) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Lets logs that are printed write JSON.
+/// Switches printed logs to JSON.
 fn print_json(graph: &mut CheckedGraph) {
     let is_printed = |node: &&mut CheckedNode| {
         *node.def.name == *"event_log" && !node.params.contains_key("path")
@@ -129,7 +129,7 @@ fn print_json(graph: &mut CheckedGraph) {
     }
 }
 
-/// Waits for the end of `session`; its report, and whether nodes failed.
+/// Waits for the end of `session`; returns the report, and true if nodes failed.
 fn drive(session: Session, listener: Option<TcpListener>) -> anyhow::Result<(Report, bool)> {
     stop_on_ctrl_c(&session)?;
     for notice in session.notices() {
@@ -144,7 +144,7 @@ fn drive(session: Session, listener: Option<TcpListener>) -> anyhow::Result<(Rep
     ended(session.wait())
 }
 
-/// The report of a run that has ended, and whether nodes failed.
+/// Report of a run that has ended, and true if nodes failed.
 pub(crate) fn ended(result: Result<Report, RunError>) -> anyhow::Result<(Report, bool)> {
     match result {
         Ok(report) => Ok((report, false)),
@@ -153,7 +153,7 @@ pub(crate) fn ended(result: Result<Report, RunError>) -> anyhow::Result<(Report,
     }
 }
 
-/// What is written while a graph runs.
+/// Observers of the run.
 struct Witnesses {
     recorder: Option<Arc<Recorder>>,
     trace: Option<(PathBuf, Arc<TraceFile>)>,
@@ -165,7 +165,7 @@ impl Witnesses {
         let graph = &checked.graph;
         let record = |path: &PathBuf| {
             let attachments = attachments(&args.file, &checked.origin);
-            // The same run on the virtual clock makes the same file.
+            // On the virtual clock, every run writes the same file.
             let begin_unix_ns = args.virtual_clock.then_some(VIRTUAL_BEGIN_NS);
             let streams = args.record_only.clone();
             let max_bytes = args.record_limit.map(|megabytes| megabytes.saturating_mul(1_000_000));
@@ -196,7 +196,7 @@ impl Witnesses {
         recorder.chain(trace).chain(waterfall).collect()
     }
 
-    /// Ends the files and says what is in them, on the standard error output.
+    /// Closes the files and prints their contents to standard error.
     fn finish(&self) {
         if let Some(report) = self.recorder.as_ref().map(|recorder| recorder.finish()) {
             let (written, dropped) = (report.written(), report.dropped());
@@ -229,7 +229,7 @@ impl Witnesses {
     }
 }
 
-/// What is written when a graph has ended.
+/// Files that are written at the end of the run.
 struct Files {
     stats: Option<Output>,
     waterfall: Option<Output>,
@@ -242,8 +242,8 @@ impl Files {
     }
 }
 
-/// What makes a recording say what the graph was: its files, by their paths from the folder of the
-/// graph file, and the values from outside of them.
+/// Attachments of a recording: the graph files, by their paths from the folder of the graph file,
+/// and the values from the command line and the environment.
 fn attachments(file: &GraphFile, origin: &Origin) -> Vec<(String, Vec<u8>)> {
     let folder = file.graph.parent().unwrap_or(Path::new(""));
     let files = origin.files.iter().map(|(path, text)| {
@@ -259,13 +259,13 @@ fn attachments(file: &GraphFile, origin: &Origin) -> Vec<(String, Vec<u8>)> {
     files.chain([("values.json".to_owned(), values.to_string().into_bytes())]).collect()
 }
 
-/// When sessions on the virtual clock are said to begin: 2000-01-01.
+/// Start of sessions on the virtual clock, in Unix time: 2000-01-01.
 const VIRTUAL_BEGIN_NS: u64 = 946_684_800_000_000_000;
 
-/// The first Ctrl-C lets the graph finish what is under way; the second ends the process.
+/// The first Ctrl-C stops and drains the graph; the second ends the process.
 pub(crate) fn stop_on_ctrl_c(session: &Session) -> anyhow::Result<()> {
     let stop = session.stop_handle();
-    // A run may have been stopped by its own end before.
+    // The run may have been stopped by its own end before.
     let pressed = AtomicBool::new(false);
     ctrlc::set_handler(move || {
         if pressed.swap(true, Ordering::Relaxed) {
@@ -305,7 +305,7 @@ fn show(
     Ok(())
 }
 
-/// Names the budgets that were not kept, where that matters.
+/// Names the exceeded budgets, with `--enforce-budget`.
 fn enforce_budget(args: &RunArgs, report: &Report) -> ExitCode {
     let mut code = ExitCode::SUCCESS;
     for budget in report.budgets.iter().filter(|budget| args.enforce_budget && !budget.kept) {

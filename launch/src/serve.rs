@@ -1,9 +1,9 @@
-//! Figures of a running graph over HTTP: `/metrics` for Prometheus, `/stats` as JSON for
-//! `afferent top`.
+//! Figures of a running graph over HTTP: `/metrics` for Prometheus, `/stats` as JSON for `afferent
+//! top`.
 //!
-//! A connection is answered once, and one after the other. Of what it sends only the first line
-//! matters; a body is never read. How long it takes and what is read of it is limited, so that nobody
-//! who connects can hold up the graph or its end.
+//! Connections are answered one after the other, each once. Only the first line of a request is
+//! used; a body is never read. Time and length are limited, so a client cannot block the graph or
+//! its end.
 
 use std::{
     io::{self, BufRead, BufReader, ErrorKind, Read, Write},
@@ -19,16 +19,16 @@ use std::{
 use afferent_engine::WatchHandle;
 use anyhow::anyhow;
 
-/// Where figures are served when no address is given.
+/// Default address.
 pub(crate) const ADDRESS: &str = "127.0.0.1:9464";
-/// How long a request waits for threads that are in a call.
+/// Longest wait of a request for threads that are in a call.
 const PATIENCE: Duration = Duration::from_millis(200);
-/// How long a connection lasts at most.
+/// Longest duration of a connection.
 const LIMIT: Duration = Duration::from_secs(1);
-/// Most bytes that are read of a request.
+/// Longest request head that is read, in bytes.
 const MAX_HEAD: u64 = 1 << 14;
 
-/// Listens at `address`; who asks waits until figures are served there.
+/// Listens at `address`. Clients wait until figures are served.
 pub(crate) fn bind(address: &str) -> anyhow::Result<TcpListener> {
     TcpListener::bind(address)
         .map_err(|error| anyhow!("cannot serve figures at {address}: {error}"))
@@ -42,7 +42,7 @@ pub(crate) struct Figures {
 }
 
 impl Figures {
-    /// Serves the figures of `watch` to who asks `listener`.
+    /// Serves the figures of `watch` to the clients of `listener`.
     pub(crate) fn serve(listener: TcpListener, watch: WatchHandle) -> anyhow::Result<Self> {
         let address = listener.local_addr()?;
         let stops = Arc::new(AtomicBool::new(false));
@@ -53,9 +53,9 @@ impl Figures {
                     return;
                 }
                 match stream {
-                    // Who asked may have gone.
+                    // The client may have disconnected.
                     Ok(stream) => drop(answer(stream, &watch)),
-                    // The process has too many files open, perhaps for a while.
+                    // The process has too many open files, perhaps temporarily.
                     Err(_) => thread::sleep(PATIENCE),
                 }
             }
@@ -63,7 +63,7 @@ impl Figures {
         Ok(Self { address, stops, thread: Some(thread) })
     }
 
-    /// Where they are.
+    /// Address of the server.
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
@@ -72,14 +72,14 @@ impl Figures {
 impl Drop for Figures {
     fn drop(&mut self) {
         self.stops.store(true, Ordering::Release);
-        // The thread waits for a connection. One that cannot be reached is left behind.
+        // The thread waits for a connection. If it cannot be reached, it is abandoned.
         if TcpStream::connect_timeout(&self.address, LIMIT).is_ok() {
             drop(self.thread.take().map(JoinHandle::join));
         }
     }
 }
 
-/// Reads a request and answers it.
+/// Reads a request and writes the response.
 fn answer(stream: TcpStream, watch: &WatchHandle) -> io::Result<()> {
     let mut stream = Limited { stream, end: Instant::now() + LIMIT };
     let mut head = BufReader::new((&mut stream).take(MAX_HEAD)).lines();
@@ -94,7 +94,7 @@ fn answer(stream: TcpStream, watch: &WatchHandle) -> io::Result<()> {
     let (status, kind, text) = match (method, target.split('?').next()) {
         (Some("GET"), Some("/metrics")) => {
             let mut text = String::new();
-            // Writing to a string does not fail.
+            // Writing to a string cannot fail.
             let _ = watch.read(PATIENCE).write_prometheus(&mut text);
             ("200 OK", "text/plain; version=0.0.4", text)
         }
@@ -116,7 +116,7 @@ fn answer(stream: TcpStream, watch: &WatchHandle) -> io::Result<()> {
     stream.write_all(answer.as_bytes())
 }
 
-/// A connection that is over at a time, however slow the other end is.
+/// A connection with a deadline, however slow the client is.
 struct Limited {
     stream: TcpStream,
     end: Instant,
@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_request_says_of_its_body_harms_nobody() {
+    fn the_body_length_of_a_request_is_ignored() {
         let graph = CheckedGraph { name: "empty".to_owned(), ..CheckedGraph::default() };
         let session = Session::start(&graph, &OpenCx::default(), RunOptions::default()).unwrap();
         let figures = Figures::serve(bind("127.0.0.1:0").unwrap(), session.watch_handle()).unwrap();
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_waits_for_nobody_who_says_nothing() {
+    fn the_end_does_not_wait_for_a_silent_client() {
         let graph = CheckedGraph::default();
         let session = Session::start(&graph, &OpenCx::default(), RunOptions::default()).unwrap();
         let figures = Figures::serve(bind("127.0.0.1:0").unwrap(), session.watch_handle()).unwrap();

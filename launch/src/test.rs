@@ -1,4 +1,4 @@
-//! `afferent test`: runs scenarios and shows what did not happen as expected.
+//! `afferent test`: runs scenarios and prints failed expectations.
 
 use std::{
     fs,
@@ -15,7 +15,7 @@ use clap::Args;
 
 use crate::{App, output::Output};
 
-/// The help below the arguments.
+/// Help text below the arguments.
 const EXAMPLE: &str = "\
 A scenario says what a user does, and what a graph must do then:
 
@@ -47,19 +47,19 @@ pub(crate) struct TestArgs {
     /// List the cases and run none
     #[arg(long)]
     list: bool,
-    /// Run each case so many times; all must send the same packets
+    /// Number of runs of each case; all must send the same packets
     #[arg(long, value_name = "N", default_value_t = 2)]
     repeat: usize,
     /// Run everything on one thread
     #[arg(long)]
     single_thread: bool,
-    /// Write what came of it to this file, as JUnit XML
+    /// Write the outcomes to this file, as JUnit XML
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
     /// Print a JSON line for each case
     #[arg(long)]
     json: bool,
-    /// Keep what espeak-ng says in this folder; by default in one for temporary files
+    /// Cache of speech from espeak-ng; defaults to a folder for temporary files
     #[arg(long, value_name = "FOLDER")]
     cache: Option<PathBuf>,
 }
@@ -83,7 +83,7 @@ pub(crate) fn test(app: &App, args: &TestArgs) -> anyhow::Result<ExitCode> {
         repeat: args.repeat,
         cache: args.cache.clone().unwrap_or(defaults.cache),
     };
-    // What cannot be written ends the command before the first case.
+    // A file that cannot be written is an error before the first case.
     let report = args.junit.as_deref().map(Output::open).transpose()?;
     let services = app.open_cx();
     let mut runner = Runner::new(app.catalog(), &services, options);
@@ -106,7 +106,7 @@ pub(crate) fn test(app: &App, args: &TestArgs) -> anyhow::Result<ExitCode> {
     Ok(if failed > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// The cases of all files that the filter leaves; `None` when a file has faults, which are shown.
+/// Cases of all files that match the filter; `None` after printing the faults of a file.
 fn cases(args: &TestArgs) -> anyhow::Result<Option<Vec<Case>>> {
     let (mut cases, mut is_sound) = (Vec::new(), true);
     for path in &args.scenarios {
@@ -127,7 +127,7 @@ fn cases(args: &TestArgs) -> anyhow::Result<Option<Vec<Case>>> {
     Ok(is_sound.then_some(cases))
 }
 
-/// The file, or the YAML files of the folder in the order of their names.
+/// The file, or the YAML files of the folder sorted by name.
 fn files(path: &PathBuf) -> anyhow::Result<Vec<PathBuf>> {
     if !path.is_dir() {
         return Ok(vec![path.clone()]);

@@ -18,10 +18,10 @@ use crate::{serve::ADDRESS, table::aligned};
 
 #[derive(Args)]
 pub(crate) struct TopArgs {
-    /// Where the graph serves its figures
+    /// Address of the graph's server
     #[arg(default_value = ADDRESS)]
     address: String,
-    /// Time between two looks, in milliseconds
+    /// Interval between two reads, in milliseconds
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u64).range(50..))]
     every: u64,
     /// Print the figures once as text, and end
@@ -44,7 +44,7 @@ pub(crate) fn top(args: &TopArgs) -> anyhow::Result<ExitCode> {
     result.map(|()| ExitCode::SUCCESS)
 }
 
-/// The figures that are served at `address`.
+/// Report that is served at `address`.
 fn ask(address: &str) -> anyhow::Result<Report> {
     let url = format!("http://{address}/stats");
     let answer =
@@ -59,11 +59,11 @@ fn ask(address: &str) -> anyhow::Result<Report> {
 struct View {
     now: Report,
     before: Option<Report>,
-    /// Why the figures are old.
+    /// Reason for outdated figures.
     error: Option<String>,
 }
 
-/// What a row is about, and its figures as texts.
+/// Cells of a row: a name, and its figures.
 type Cells = Vec<String>;
 
 impl View {
@@ -105,18 +105,18 @@ impl View {
         format!("{}: {wall:.1} s, {load:.1} % of one processor", self.now.graph)
     }
 
-    /// Nanoseconds between the two looks, or since the start.
+    /// Nanoseconds between the two reads, or since the start.
     fn window_ns(&self) -> f64 {
         let before = self.before.as_ref().map_or(0, |before| before.wall_ns);
         self.now.wall_ns.saturating_sub(before).max(1) as f64
     }
 
-    /// A time of the window in percent of it.
+    /// A duration within the window, in percent of it.
     fn share(&self, now: u64, before: Option<u64>) -> f64 {
         100.0 * now.saturating_sub(before.unwrap_or(0)) as f64 / self.window_ns()
     }
 
-    /// A count of the window in a second.
+    /// Increase of a counter in the window, per second.
     fn rate(&self, now: u64, before: Option<u64>) -> f64 {
         1e9 * now.saturating_sub(before.unwrap_or(0)) as f64 / self.window_ns()
     }
@@ -189,7 +189,7 @@ impl View {
         rows
     }
 
-    /// Values of outputs: most that can be under way, those that were made, and those at rest.
+    /// Pools of outputs: planned, allocated and unused values.
     fn pools(&self) -> Vec<Cells> {
         let head = ["pool", "planned", "made", "free"];
         let mut rows = vec![head.map(str::to_owned).to_vec()];
@@ -218,7 +218,7 @@ impl View {
     }
 }
 
-/// The first of `rows` is the head; its first cell names the table.
+/// Table whose first row is the head; its first cell names the table.
 fn table(rows: &[Cells]) -> Table<'_> {
     let columns = rows.first().map_or(0, Vec::len);
     let widths = (0..columns).map(|column| {
@@ -240,7 +240,7 @@ fn table(rows: &[Cells]) -> Table<'_> {
         .block(Block::bordered())
 }
 
-/// A time with its unit; a dash for nothing.
+/// A duration with its unit; a dash for zero.
 fn time(ns: u64) -> String {
     match ns {
         0 => "-".to_owned(),

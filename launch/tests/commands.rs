@@ -1,4 +1,4 @@
-//! Commands as a user calls them: what they print and write, and their exit status.
+//! Commands as a user calls them: output, files and exit status.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::{
@@ -46,7 +46,7 @@ fn write_sound(path: &Path, samples: u32) {
     file.finalize().unwrap();
 }
 
-/// A folder with a graph, its part, and the sound that it reads.
+/// A folder with a graph, its subgraph, and its sound file.
 fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir(folder.path().join("parts")).unwrap();
@@ -63,7 +63,7 @@ fn command(folder: &Path, args: &[&str]) -> Command {
     command
 }
 
-/// What the command prints to standard output and error, and whether it succeeds.
+/// Runs the command; returns standard output, standard error, and true on success.
 fn call(folder: &Path, args: &[&str]) -> (String, String, bool) {
     let Output { status, stdout, stderr } = command(folder, args).output().unwrap();
     (String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap(), status.success())
@@ -154,7 +154,7 @@ fn standard_error_that_cannot_be_written_harms_nothing() {
 #[cfg(unix)]
 fn a_signal_stops_a_run_whose_standard_error_is_closed() {
     let folder = folder();
-    // Nobody reads the standard error from here on.
+    // From here on, standard error is not read any more.
     let (mut run, _) = start(folder.path(), &["--record", "run.mcap"]);
     assert!(Command::new("kill").arg(run.id().to_string()).status().unwrap().success());
     assert!(run.wait().unwrap().success());
@@ -186,7 +186,7 @@ fn what_cannot_be_made_is_found_before_the_start() {
     }
 }
 
-/// What the run before wrote is there until there is something better.
+/// An earlier file stays until it is replaced by a complete one.
 #[test]
 fn a_run_that_does_not_start_changes_no_file() {
     let folder = folder();
@@ -202,12 +202,12 @@ fn a_run_that_does_not_start_changes_no_file() {
             assert_eq!(fs::read(folder.path().join(path)).unwrap(), b"kept", "{path} {more:?}");
         }
     };
-    // That shows only when it is tried.
+    // The error shows only on the attempt.
     let too_long = format!("log.path={}", "x".repeat(300));
     check(&["--set", &too_long], "it cannot be made");
     check(&["--record-only", "evn"], "there is no output \"evn\" to record");
     check(&["--record-limit", "0"], "invalid value '0'");
-    // What comes then is no mixture of both.
+    // The new content does not mix with the old one.
     let long = "x".repeat(1 << 20);
     kept.iter().skip(1).step_by(2).for_each(|path| {
         fs::write(folder.path().join(path), &long).unwrap();
@@ -218,8 +218,8 @@ fn a_run_that_does_not_start_changes_no_file() {
     let stats = fs::read(folder.path().join("b.json")).unwrap();
     let stats: serde_json::Value = serde_json::from_slice(&stats).unwrap();
     assert_eq!(stats["waterfall"].as_array().map(Vec::len), Some(5));
-    let picture = fs::read_to_string(folder.path().join("c.svg")).unwrap();
-    assert!(picture.starts_with("<svg") && picture.ends_with("</svg>\n"));
+    let image = fs::read_to_string(folder.path().join("c.svg")).unwrap();
+    assert!(image.starts_with("<svg") && image.ends_with("</svg>\n"));
 }
 
 #[test]
@@ -269,7 +269,7 @@ fn what_a_model_writes_is_tried_before_it() {
     assert!(serde_json::from_slice::<serde_json::Value>(&profile).is_ok());
 }
 
-/// A language model that answers to what comes in, with the tokenizer in `tokenizer`.
+/// A language model that answers prompts on standard input, with the tokenizer file `tokenizer`.
 #[cfg(unix)]
 fn generate(folder: &Path, tokenizer: &str) -> Child {
     let model = concat!(env!("CARGO_MANIFEST_DIR"), "/../runtime/text/tests/data/robot.pte");
@@ -285,7 +285,7 @@ fn a_signal_ends_the_loading_of_a_model() {
     let tokenizer = folder.path().join("tokenizer.json");
     assert!(Command::new("mkfifo").arg(&tokenizer).status().unwrap().success());
     let mut generate = generate(folder.path(), "tokenizer.json");
-    // It is open once somebody reads it, who waits for what never comes.
+    // The FIFO opens once it is read; the reader then waits for data that does not come.
     let _open = fs::File::options().write(true).open(&tokenizer).unwrap();
     assert!(Command::new("kill").arg(generate.id().to_string()).status().unwrap().success());
     assert_eq!(generate.wait().unwrap().code(), Some(130));
@@ -293,7 +293,7 @@ fn a_signal_ends_the_loading_of_a_model() {
 
 #[test]
 #[cfg(unix)]
-fn answers_that_nobody_reads_are_not_given() {
+fn a_closed_pipe_ends_the_answers() {
     let folder = folder();
     let data = concat!(env!("CARGO_MANIFEST_DIR"), "/../runtime/text/tests/data/robot.json");
     let mut generate = generate(folder.path(), data);
@@ -302,7 +302,7 @@ fn answers_that_nobody_reads_are_not_given() {
     let mut answer = String::new();
     BufReader::new(generate.stdout.take().unwrap()).read_line(&mut answer).unwrap();
     assert!(answer.contains("\"finish\""), "{answer}");
-    // More than wait in a pipe.
+    // More than fits into a pipe.
     let taken = (0..20_000).take_while(|_| writeln!(prompts, "\"the robot\"").is_ok()).count();
     assert!(taken < 20_000, "it went on");
     assert!(generate.wait().unwrap().success());
@@ -317,7 +317,7 @@ fn events_in_files_keep_their_format() {
     assert!(log.lines().count() == 5 && !log.contains('{'), "{log}");
 }
 
-/// Writes fail with an error in the middle of the run, as on a full disk.
+/// Write errors in the middle of the run, as on a full disk.
 #[test]
 #[cfg(unix)]
 fn what_is_said_to_be_recorded_can_be_read() {
@@ -335,7 +335,7 @@ fn what_is_said_to_be_recorded_can_be_read() {
     assert!(read > 0 && errors.contains(&format!("recorded {read} packets in ")), "{errors}");
 }
 
-/// A run in real time that does not end by itself, and where its figures are.
+/// Starts a run in real time that does not end by itself; returns the address of its figures.
 fn start(folder: &Path, args: &[&str]) -> (Child, String) {
     let mut run = command(folder, &["run", "top.yaml", "--serve", "127.0.0.1:0"]);
     run.args(["--set", "ears/wav.repeat=true", "--duration", "1min"]).args(args);

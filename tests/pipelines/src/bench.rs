@@ -1,4 +1,4 @@
-//! Runs a graph file and keeps what its nodes sent.
+//! Runs a graph file and keeps the packets of its nodes.
 
 use std::{
     path::{Path, PathBuf},
@@ -22,7 +22,7 @@ pub(crate) fn catalog() -> Catalog {
         .with_nodes(afferent_nodes_speech::NODES)
 }
 
-/// What the program gives its nodes; models run their first variants.
+/// Services of the program; models run their first variants.
 pub(crate) fn services() -> OpenCx {
     OpenCx::with_service(ModelOptions::new(afferent_kernels::KERNELS).with_backend(Xnnpack))
 }
@@ -37,7 +37,7 @@ pub(crate) fn pipelines(file: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../pipelines").join(file)
 }
 
-/// A packet, and who sent it by which output.
+/// A packet with its node and output.
 pub(crate) struct Sent {
     pub(crate) node: String,
     pub(crate) port: String,
@@ -55,7 +55,7 @@ impl Keep {
         Arc::new(Self { nodes, sent: Mutex::default() })
     }
 
-    /// What they sent so far.
+    /// Packets so far.
     pub(crate) fn take(&self) -> Vec<Sent> {
         std::mem::take(&mut *self.sent.lock().unwrap())
     }
@@ -91,7 +91,8 @@ fn virtually(threads: Threads, observer: Arc<dyn Observer>) -> RunOptions {
     RunOptions { threads, clock: ClockKind::Virtual, observers, ..RunOptions::default() }
 }
 
-/// Runs a graph of `pipelines/` on the virtual clock; what `nodes` sent, and the report.
+/// Runs a graph of `pipelines/` on the virtual clock; returns the packets of `nodes`, and the
+/// report.
 pub(crate) fn run_pipeline(
     file: &str,
     set: &[&str],
@@ -104,8 +105,8 @@ pub(crate) fn run_pipeline(
     (keep.take(), report)
 }
 
-/// Runs a graph of `pipelines/` on the virtual clock; what each of its outputs sent, as a hash of
-/// times and values.
+/// Runs a graph of `pipelines/` on the virtual clock; returns a hash of timestamps and values of
+/// each output.
 pub(crate) fn hash_streams(file: &str, set: &[&str], threads: Threads) -> Vec<StreamVerdict> {
     let cx = services();
     let graph = graph(file, set, &cx);

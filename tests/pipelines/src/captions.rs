@@ -1,4 +1,4 @@
-//! `live_captions.yaml` and `push_to_talk_dictation.yaml`: what the sample says is written down.
+//! `live_captions.yaml` and `push_to_talk_dictation.yaml`: the speech of the sample is transcribed.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use afferent_messages::Transcript;
 
 use crate::bench::{Sent, pipelines, run_pipeline, services};
 
-/// What the sample says: sentences, and when each ends in seconds.
+/// Sentences of the sample, each with its end in seconds.
 fn truth() -> Vec<(String, f64)> {
     let text = fs::read_to_string(pipelines("assets/commands.json")).unwrap();
     let value: serde_json::Value = serde_json::from_str(&text).unwrap();

@@ -1,4 +1,4 @@
-//! A graph with eight faults: one check shows all of them, each at its place.
+//! A graph with eight faults: one check reports all of them with their locations.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ fn one_check_shows_all_eight_faults() {
     println!("{faults}");
     assert_eq!(faults.errors(), 8, "{faults}");
     let expected = [
-        (4, "colour"),
+        (4, "color"),
         (6, "wav_sorce"),
         (7, "no.wav"),
         (8, "treshold"),
@@ -22,7 +22,7 @@ fn one_check_shows_all_eight_faults() {
     ];
     for (line, word) in expected {
         let found = faults.iter().any(|fault| {
-            fault.location.as_ref().is_some_and(|place| place.line() == line)
+            fault.location.as_ref().is_some_and(|location| location.line() == line)
                 && fault.message.contains(word)
         });
         assert!(found, "line {line}: {word}\n{faults}");

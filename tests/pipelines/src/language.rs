@@ -1,4 +1,4 @@
-//! The default program of the shipped language model: what it must never get wrong.
+//! Behavior that the shipped language model must keep.
 
 use afferent_backend_xnnpack::XNNPACK;
 use afferent_graph::{Node, NodeBench, ParamValue, Params, Timestamp};
@@ -8,7 +8,7 @@ use afferent_package::ModelPackage;
 
 use crate::bench::{pipelines, services};
 
-/// What it says to `text` in a dialogue of its own, and what it calls.
+/// Answer to `text` in a new dialogue, and the tool calls.
 fn answer(text: &str) -> (String, Vec<String>) {
     let values = [("model".to_owned(), ParamValue::Path(pipelines("models/llm")))].into();
     let params = LlmParams::from_values(&values).unwrap();

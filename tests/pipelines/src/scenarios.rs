@@ -1,4 +1,4 @@
-//! Scenario files: what they find, what they report, and that every run is the same.
+//! Scenario files: results, reports, and determinism.
 
 use std::{
     fs,
@@ -40,8 +40,8 @@ fn what_is_played_is_heard_in_time_and_what_is_not_is_shown() {
         .faults
         .iter()
         .map(|fault| {
-            let place = fault.diagnostic.location.as_ref().expect("it is written somewhere");
-            (place.line(), place.column(), fault.diagnostic.message.as_str())
+            let location = fault.diagnostic.location.as_ref().expect("it is written somewhere");
+            (location.line(), location.column(), fault.diagnostic.message.as_str())
         })
         .collect();
     let expected = [
@@ -77,7 +77,7 @@ fn a_conversation_of_fakes_is_interrupted_at_every_moment() {
         println!("{} {:?}", outcome.name, outcome.length);
         assert!(outcome.passed(), "{}:\n{}", outcome.name, outcome.render(false));
     }
-    // What is expected does not hang on the threads either.
+    // The result does not depend on the threads.
     for outcome in run(&cases, Threads::Single) {
         assert!(outcome.passed(), "{}:\n{}", outcome.name, outcome.render(false));
     }
@@ -131,7 +131,7 @@ turns:
     }
 }
 
-/// Sends another text in every run.
+/// Sends a different text in every run.
 struct Fickle;
 
 static RUNS: AtomicU64 = AtomicU64::new(0);

@@ -17,7 +17,7 @@ fn with_agent<T>(name: &str, run: impl FnOnce(&str, &[&str]) -> T) -> T {
     ran
 }
 
-/// Runs the agent on its sample; what its nodes sent, and the report.
+/// Runs the agent on its sample; returns the packets of its nodes, and the report.
 fn talk(name: &str, cx: &OpenCx) -> (Vec<Sent>, Report) {
     let nodes = &["turns", "llm", "tool", "sentences", "tts", "speaker"];
     with_agent(name, |graph, set| run_pipeline(graph, set, nodes, cx))

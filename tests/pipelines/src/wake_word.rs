@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use crate::bench::{Sent, hash_streams, pipelines, portable, run_pipeline, services};
 
-/// What the sample sound holds; times in seconds.
+/// Contents of the sample; times in seconds.
 #[derive(Deserialize)]
 struct Truth {
     phrases: Vec<Phrase>,
@@ -70,7 +70,7 @@ fn find_phrases(cx: &OpenCx) {
 }
 
 #[test]
-fn other_speech_wakes_nobody() {
+fn other_speech_does_not_wake() {
     let set = ["log.path=/dev/null", "sound.path=assets/other_speech.wav"];
     let (sent, report) = run_pipeline("wake_word.yaml", &set, &["wake"], &services());
     assert_eq!(keywords(&sent), []);

@@ -38,7 +38,7 @@ fn embedding() -> Result<()> {
     Ok(())
 }
 
-/// What `afferent new node` writes compiles and passes its tests.
+/// The output of `afferent new node` compiles and passes its tests.
 fn generated_nodes() -> Result<()> {
     let folder = tempfile::tempdir()?;
     fs::create_dir(folder.path().join("src"))?;
