@@ -1,12 +1,13 @@
-"""Exports the programs of `afferent-bench attention`: attention in two forms, and layer norm.
+"""Exports the programs of `afferent-bench attention`: attention in two variants, and layer norm.
 
     python tools/bench/export_attention.py FOLDER
 
-Needs torch and executorch. Attention has 8 heads of 64, 512 keys, and 1, 128 or 512 queries, all
-of which see all keys: `sdpa_custom_*` through `llama::custom_sdpa`, `sdpa_aten_*` as
-`scaled_dot_product_attention` that the exporter takes apart. `layer_norm` has 128 rows of 768.
-Writes for each program NAME: `NAME.pte`, for what XNNPACK takes of it `NAME_xnnpack.pte`, inputs
-`NAME_0.npy` and so on, and what PyTorch gives, `NAME_output.npy`.
+Needs torch and executorch. Attention has 8 heads of size 64, 512 keys, and 1, 128 or 512 queries,
+without a mask. `sdpa_custom_*` uses `llama::custom_sdpa`. `sdpa_aten_*` uses
+`scaled_dot_product_attention`, which the exporter decomposes. `layer_norm` has 128 rows of 768.
+
+Writes for each program NAME: `NAME.pte`, `NAME_xnnpack.pte` with the supported partitions delegated
+to XNNPACK, the inputs `NAME_0.npy` and so on, and the output of PyTorch, `NAME_output.npy`.
 """
 
 import argparse
@@ -22,7 +23,7 @@ HEADS, WIDTH, KEYS = 8, 64, 512
 
 
 class Custom(torch.nn.Module):
-    """Positions before heads; the queries are the last positions."""
+    """Layout [batch, position, head, dim]. The queries are the last positions."""
 
     def __init__(self, queries):
         super().__init__()
@@ -33,7 +34,7 @@ class Custom(torch.nn.Module):
 
 
 class Aten(torch.nn.Module):
-    """Heads before positions."""
+    """Layout [batch, head, position, dim]."""
 
     def forward(self, q, k, v):
         return torch.nn.functional.scaled_dot_product_attention(q, k, v)

@@ -1,6 +1,8 @@
-"""Exports the long method of `afferent-bench call`: export_calls.py FILE.pte
+"""Exports the program of `afferent-bench call --long`: 200 instructions, each adds four elements.
 
-Needs torch and executorch. 200 additions of four numbers, one instruction each.
+    python tools/bench/export_calls.py FILE.pte
+
+Needs torch and executorch.
 """
 
 import sys
@@ -11,7 +13,7 @@ from executorch.exir import to_edge
 
 
 class Adds(torch.nn.Module):
-    """Each sum is added to the second number, so that none can be left out."""
+    """Each addition uses the result of the previous one, so that none is eliminated."""
 
     def forward(self, x, y):
         for _ in range(200):

@@ -2,11 +2,15 @@
 
     python tools/bench/export_llama.py FOLDER [NAME]...
 
-Needs torch and executorch. Writes for each model NAME, all with a cache of 512 tokens in mutable
-buffers, `llama::custom_sdpa`, and prompts of any length: `NAME.pte` without a delegate,
-`NAME_xnnpack.pte` with XNNPACK in fp32, `NAME_bf16.pte` the same of weights that were rounded to
-bf16, as those of published models are, and `NAME_8da4w.pte` with XNNPACK, weights of 4 bits in
-groups of 32, and activations of 8 bits. Names are those of the models, or of single files.
+Needs torch and executorch. All programs have a KV cache of 512 tokens in mutable buffers,
+`llama::custom_sdpa`, and a dynamic prompt length. Writes for each model NAME:
+
+- `NAME.pte` without a delegate;
+- `NAME_xnnpack.pte` with XNNPACK in fp32;
+- `NAME_bf16.pte` with XNNPACK in fp32 and weights rounded to bf16, as in published models;
+- `NAME_8da4w.pte` with XNNPACK, 4-bit weights in groups of 32, and 8-bit activations.
+
+A NAME argument selects a model or a single file.
 """
 
 import argparse
@@ -30,7 +34,7 @@ FORMS = {
     "": {},
     "_xnnpack": {"xnnpack": True},
     "_8da4w": {"xnnpack": True, "quantized": True},
-    "_bf16": {"xnnpack": True},  # the last: its weights are rounded
+    "_bf16": {"xnnpack": True},  # last, because it rounds the weights
 }
 
 

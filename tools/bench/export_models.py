@@ -2,15 +2,15 @@
 
     python tools/bench/export_models.py FOLDER [NAME]...
 
-Needs torch, torchvision, torchao and executorch. Weights are random, from a fixed seed; the
-statistics of batch normalisation are measured on noise, so that activations keep the scale that
-they have in a trained model. Writes for each model NAME:
+Needs torch, torchvision, torchao and executorch. Weights are random, from a fixed seed. The batch
+normalization statistics are computed on noise, so that activations have a realistic scale. Writes
+for each model NAME:
 
 - `NAME_xnnpack.pte`, delegated to XNNPACK;
-- `NAME_input.npy`, and `NAME_input_1.npy` and so on when there are more;
-- of models in `f32` what PyTorch gives for them, `NAME_output.npy`; of those in `int8`, which are
-  compared with the official runtime, the step of the last quantisation, `NAME_quantum.npy`;
-- of two models `NAME.pte` for portable kernels, and the same with its weights in a data file,
+- `NAME_input.npy`, and `NAME_input_1.npy` and so on for further inputs;
+- for `f32` models the output of PyTorch, `NAME_output.npy`; for `int8` models, which are compared
+  with the official runtime, the scale of the last quantization, `NAME_quantum.npy`;
+- for two models `NAME.pte` for portable kernels, and a variant with external weights,
   `NAME_external.pte` and `NAME_external.ptd`.
 """
 
@@ -34,11 +34,11 @@ IMAGE = (3, 224, 224)
 
 
 def calibrated(build):
-    """A model of images with random weights, in evaluation mode, and an input."""
+    """Image model with random weights in evaluation mode, and an input."""
     model = build(weights=None)
     for module in model.modules():
         if isinstance(module, torch.nn.BatchNorm2d):
-            module.momentum = None  # the mean over all batches
+            module.momentum = None  # mean over all batches
             torch.nn.init.uniform_(module.weight, 0.5, 1.5)
             torch.nn.init.uniform_(module.bias, -0.5, 0.5)
     model.train()
@@ -49,7 +49,7 @@ def calibrated(build):
 
 
 def vit():
-    """A vision transformer of 4 layers, 192 wide, 196 patches."""
+    """Vision transformer with 4 layers, width 192 and 196 patches."""
     model = torchvision.models.VisionTransformer(
         image_size=224, patch_size=16, num_layers=4, num_heads=3, hidden_dim=192, mlp_dim=768
     )
@@ -58,7 +58,7 @@ def vit():
 
 
 class Step(torch.nn.Module):
-    """One step of a recurrent cell, 128 inputs and 256 states, and a linear layer on top."""
+    """One step of a recurrent cell with 128 inputs and 256 hidden units, and a linear layer."""
 
     def __init__(self, cell):
         super().__init__()
@@ -77,7 +77,7 @@ def step(cell, states):
 
 
 class Vad(torch.nn.Module):
-    """A step of a detector of voice as Silero's: spectrum of 576 samples, convolutions, LSTM."""
+    """One step of a voice activity detector like Silero VAD: spectrum of 576 samples, convolutions, LSTM."""
 
     def __init__(self):
         super().__init__()
@@ -154,7 +154,7 @@ def export(name, folder):
 
 
 def export_integers(name, folder):
-    """The model of images in `int8`: activations by static scales, weights by channel."""
+    """Image model in `int8`: static activation scales, per-channel weight scales."""
     torch.manual_seed(0)
     model, inputs = calibrated(IMAGES[name])
     quantizer = XNNPACKQuantizer().set_global(get_symmetric_quantization_config(is_per_channel=True))

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Writes the shipped detector of speech as ONNX, with the inputs and outputs of Silero's, for `afferent-bench vad`.
+"""Exports the shipped voice activity detector as ONNX for `afferent-bench vad`.
 
     python tools/bench/export_vad.py VAD.onnx
 
-Needs what tools/zoo needs, and onnxscript. The weights are those of pipelines/models/vad.
+The model has the inputs and outputs of Silero VAD and the weights of pipelines/models/vad. Needs the
+packages of tools/zoo, and onnxscript.
 """
 import argparse
 import pathlib
@@ -33,7 +34,7 @@ def main():
     torch.onnx.export(vad, inputs, arguments.output, input_names=["input", "state"], output_names=["output", "stateN"],
                       dynamo=True, external_data=False)
     model = onnx.load(arguments.output)
-    # Silero's is told the sample rate.
+    # Silero VAD has an input for the sample rate.
     model.graph.input.append(onnx.helper.make_tensor_value_info("sr", onnx.TensorProto.INT64, []))
     onnx.save(model, arguments.output)
 

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""A language model on the official runtime through its Python package, as a peer of `afferent-bench generate`.
+"""Runs a language model on the official runtime, as a peer of `afferent-bench generate`.
 
     afferent-bench generate FOLDER --peer tools/bench/official_llama.py
 
-Needs torch and executorch 1.5. A call takes a few microseconds more than from C++. The wheel's
-XNNPACK has no AMX kernels.
+Needs torch and executorch 1.5. A call from Python takes a few microseconds more than from C++. The
+XNNPACK of the wheel has no AMX kernels.
 """
 
 import argparse
@@ -18,7 +18,7 @@ parser.add_argument("--prompt", type=int, default=128)
 parser.add_argument("--new", type=int, default=33)
 parser.add_argument("--threads", type=int, default=1)
 arguments = parser.parse_args()
-# Libraries read these when they are loaded.
+# Libraries read these variables when they are loaded.
 os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = str(arguments.threads)
 
 import torch  # noqa: E402

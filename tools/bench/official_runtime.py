@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""The official runtime through its Python package, as a peer of `afferent-bench`.
+"""Runs a program on the official runtime, as a peer of `afferent-bench`.
 
     afferent-bench attention FOLDER --peer tools/bench/official_runtime.py
 
-It has the operators of language models, which the package's C++ libraries lack. Needs torch and
-executorch 1.5. A call takes a few microseconds more than from C++.
+The Python package has the operators of language models, which its C++ libraries lack. Needs torch and
+executorch 1.5. A call from Python takes a few microseconds more than from C++.
 """
 
 import argparse

@@ -1,8 +1,8 @@
-//! Says where copper keeps the index of its log texts.
+//! Sets the folder for the log index of copper.
 
 use std::env;
 
 fn main() {
-    let folder = env::var("OUT_DIR").expect("cargo sets it");
+    let folder = env::var("OUT_DIR").expect("cargo sets OUT_DIR");
     println!("cargo:rustc-env=LOG_INDEX_DIR={folder}");
 }

@@ -1,10 +1,10 @@
-"""Runs dora on the load of `afferent-bench hop` and prints what it measured as JSON.
+"""Runs dora on the workload of `afferent-bench hop` and prints the latencies as JSON.
 
     python tools/bench/peers/dora_hop.py PACKETS BYTES GAP_US
 
-Needs `dora-rs` and `dora-rs-cli` in the environment of this Python. Two nodes in Python, each a
-process, as dora runs them; prints a list with the nanoseconds of each packet from just before it
-is sent until the receiver has it. Between them the receiver sleeps.
+Needs `dora-rs` and `dora-rs-cli` in the environment of this Python. The dataflow has two Python
+nodes, each in its own process. Prints a list with the latency of each packet in nanoseconds, from
+just before sending until reception. The receiver sleeps between packets.
 """
 
 import json
@@ -16,7 +16,7 @@ import tempfile
 import time
 
 WARMUP = 20
-# Processes start at different times; what is sent before the receiver listens is lost.
+# Processes start at different times. Packets sent before the receiver listens are lost.
 START_S = 2.0
 
 
@@ -30,7 +30,7 @@ def send(packets: int, size: int, gap_s: float) -> None:
     for _ in range(packets + WARMUP):
         time.sleep(gap_s)
         node.send_output("packet", value, {"sent_ns": time.monotonic_ns()})
-    # What is under way when its sender ends is lost.
+    # Packets in flight are lost when their sender ends.
     time.sleep(START_S)
 
 
@@ -45,16 +45,16 @@ def receive(file: str) -> None:
 
 
 def run(packets: str, size: str, gap_us: str) -> list[int]:
-    """The times of a dataflow of a sender and a receiver."""
+    """Runs a dataflow of a sender and a receiver, and returns the latencies."""
     gap_s = int(gap_us) / 1e6
     with tempfile.TemporaryDirectory() as folder:
         file = pathlib.Path(folder, "times.json")
 
         def node(name: str, args: list[str], streams: dict) -> dict:
-            words = " ".join([os.path.abspath(__file__), *args])
-            return {"id": name, "path": sys.executable, "args": words, **streams}
+            line = " ".join([os.path.abspath(__file__), *args])
+            return {"id": name, "path": sys.executable, "args": line, **streams}
 
-        # With a queue of its default length it drops packets of a machine that is busy.
+        # With the default queue size dora drops packets on a loaded machine.
         stream = {"source": "sender/packet", "queue_size": int(packets) + WARMUP}
         graph = {
             "nodes": [
@@ -70,15 +70,15 @@ def run(packets: str, size: str, gap_us: str) -> list[int]:
         if not file.exists():
             sys.exit(f"dora measured nothing: {done.stderr or done.stdout}")
         times = json.loads(file.read_text())[WARMUP:]
-        # On a busy machine it loses some of them all the same.
+        # On a loaded machine some packets are lost even with a large queue.
         print(f"dora delivered {len(times)} of {packets} packets", file=sys.stderr)
         if len(times) < int(packets) // 2:
             sys.exit(1)
         return times
 
 
-def main(words: list[str]) -> None:
-    match words:
+def main(args: list[str]) -> None:
+    match args:
         case ["send", packets, size, gap_s]:
             send(int(packets), int(size), float(gap_s))
         case ["receive", file]:

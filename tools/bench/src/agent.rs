@@ -1,4 +1,4 @@
-//! Questions to the voice agent, and whether and how soon it answers them.
+//! Correctness and latency of the voice agent on spoken questions.
 
 use std::{
     fs,
@@ -11,39 +11,38 @@ use hound::{SampleFormat, WavReader, WavSpec, WavWriter};
 use serde_json::Value;
 
 use crate::{
-    figures::quantile,
+    metrics::quantile,
     process::afferent_run,
-    table::{Table, figure},
+    table::{Table, format_number},
     timing,
 };
 
-/// Spoken questions to `pipelines/voice_agent.yaml`: whether the answers are right, and how soon
-/// their sound begins.
+/// Correctness and latency of `pipelines/voice_agent.yaml` on spoken questions.
 ///
-/// espeak-ng says the questions in voices that no training heard, with pink noise below them. Each
-/// is a run of `afferent` by itself; the answer that a loudspeaker would have played is read back
-/// by the recogniser of `pipelines/live_captions.yaml`. An answer is right if all its key words are
-/// heard in it, in their order. Needs espeak-ng.
+/// espeak-ng synthesizes the questions in voices that are not in the training data, with pink noise.
+/// Each question is a separate run of `afferent`. The recognizer of `pipelines/live_captions.yaml`
+/// transcribes the audio of the answer. An answer is correct if the transcript contains all key words
+/// in order. Needs espeak-ng.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
-    /// The program.
+    /// Program `afferent`; default: next to this program.
     #[arg(long)]
     afferent: Option<PathBuf>,
     /// Folder of the graphs.
     #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/../../pipelines"))]
     pipelines: PathBuf,
-    /// How far the noise is below the speech, in decibels.
+    /// Signal-to-noise ratio in decibels.
     #[arg(long, default_value_t = 15.0)]
     snr: f64,
-    /// Run on the virtual clock: what is said is the same, the times of models count as nothing.
+    /// Use the virtual clock. The answers are the same, but the latency excludes model time.
     #[arg(long = "virtual")]
     virtual_clock: bool,
-    /// Ask only the first so many questions.
+    /// Number of questions to ask.
     #[arg(long, default_value_t = QUESTIONS.len())]
     count: usize,
 }
 
-/// What is asked, and the words that a right answer has.
+/// Questions, and the key words of a correct answer.
 const QUESTIONS: [(&str, &str); 20] = [
     ("how many days are in a week", "seven"),
     ("how many minutes are in an hour", "sixty"),
@@ -67,7 +66,7 @@ const QUESTIONS: [(&str, &str); 20] = [
     ("hello", "help"),
 ];
 
-/// What the tools give, the same at any time of day.
+/// Tool results. They do not depend on the time of day.
 const TOOLS: &str = r#"
 get_time:  {answer: {time: "16:10", day: monday}}
 set_timer: {answer: {ok: true}}
@@ -75,7 +74,7 @@ set_light: {answer: {ok: true}}
 where_is:  {table: {of: thing, gives: place, rows: {keys: on the table, phone: in the kitchen, wallet: in your bag}}}
 "#;
 
-/// Voices that no training heard.
+/// Voices that are not in the training data.
 const VOICES: [&str; 6] = [
     "gmw/en-GB-x-rp+f2",
     "gmw/en-029+m4",
@@ -85,16 +84,19 @@ const VOICES: [&str; 6] = [
     "gmw/en-029+caleb",
 ];
 
-/// What became of a question.
+/// Result of a question.
 #[derive(Default)]
 struct Answer {
-    heard: String,
-    said: String,
+    /// Transcript of the question by the agent.
+    transcript: String,
+    /// Text of the answer.
+    text: String,
+    /// Transcript of the audio of the answer.
     read_back: String,
-    is_right: bool,
-    /// From the end of speech to the first sound, and what of it is neither a model nor a wait that
-    /// is asked for, in milliseconds.
-    first_sound_ms: Option<f64>,
+    is_correct: bool,
+    /// Time from the end of speech to the first audio of the answer.
+    first_audio_ms: Option<f64>,
+    /// Part of `first_audio_ms` that is neither model time nor configured delay.
     framework_ms: Option<f64>,
 }
 
@@ -102,52 +104,52 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Table>> {
     let folder = tempfile::tempdir()?;
     let tools = folder.path().join("tools.yaml");
     fs::write(&tools, TOOLS)?;
-    let columns = ["question", "heard", "said", "read back", "right", "first sound ms"];
+    let columns = ["question", "transcript", "answer", "read back", "correct", "first audio ms"];
     let mut table = Table::new("questions to the voice agent", &columns);
     let mut answers = Vec::new();
     for (number, (question, keys)) in QUESTIONS.iter().take(options.count).enumerate() {
-        let sound = folder.path().join("question.wav");
+        let audio = folder.path().join("question.wav");
         let voice = VOICES[number % VOICES.len()];
-        let samples = speak(question, voice, options.snr, number as u64)?;
-        write(&sound, &samples)?;
-        let answer = ask(options, folder.path(), &sound, &tools, keys);
-        let answer = answer.with_context(|| format!("asked {question:?}"))?;
+        let samples = synthesize(question, voice, options.snr, number as u64)?;
+        write(&audio, &samples)?;
+        let answer = ask(options, folder.path(), &audio, &tools, keys);
+        let answer = answer.with_context(|| format!("question {question:?}"))?;
         eprintln!("{} of {}: {question}: {}", number + 1, options.count, answer.read_back);
         table.row([
             (*question).to_owned(),
-            answer.heard.clone(),
-            answer.said.clone(),
+            answer.transcript.clone(),
+            answer.text.clone(),
             answer.read_back.clone(),
-            if answer.is_right { "yes" } else { "NO" }.to_owned(),
-            answer.first_sound_ms.map_or("-".to_owned(), figure),
+            if answer.is_correct { "yes" } else { "NO" }.to_owned(),
+            answer.first_audio_ms.map_or("-".to_owned(), format_number),
         ]);
         answers.push(answer);
     }
-    let mut sums = Table::new(
+    let mut summary = Table::new(
         "all questions",
-        &["right", "of", "first sound ms p50", "p95", "framework ms p50", "p95"],
+        &["correct", "of", "first audio ms p50", "p95", "framework ms p50", "p95"],
     );
     let all = |value: fn(&Answer) -> Option<f64>| -> Vec<f64> {
         answers.iter().filter_map(value).collect()
     };
-    let (mut sound, mut framework) =
-        (all(|answer| answer.first_sound_ms), all(|answer| answer.framework_ms));
-    sums.row([
-        answers.iter().filter(|answer| answer.is_right).count().to_string(),
+    let (mut first_audio, mut framework) =
+        (all(|answer| answer.first_audio_ms), all(|answer| answer.framework_ms));
+    summary.row([
+        answers.iter().filter(|answer| answer.is_correct).count().to_string(),
         answers.len().to_string(),
-        figure(timing::median(sound.clone())),
-        figure(quantile(&mut sound, 0.95)),
-        figure(timing::median(framework.clone())),
-        figure(quantile(&mut framework, 0.95)),
+        format_number(timing::median(first_audio.clone())),
+        format_number(quantile(&mut first_audio, 0.95)),
+        format_number(timing::median(framework.clone())),
+        format_number(quantile(&mut framework, 0.95)),
     ]);
-    Ok(vec![table, sums])
+    Ok(vec![table, summary])
 }
 
-fn ask(options: &Options, folder: &Path, sound: &Path, tools: &Path, keys: &str) -> Result<Answer> {
+fn ask(options: &Options, folder: &Path, audio: &Path, tools: &Path, keys: &str) -> Result<Answer> {
     let answer = folder.join("answer.wav");
     let set = |name: &str, path: &Path| format!("{name}={}", path.display());
     let settings =
-        [set("sound.path", sound), set("speaker.path", &answer), set("tool.tools", tools)];
+        [set("sound.path", audio), set("speaker.path", &answer), set("tool.tools", tools)];
     let events = afferent(options, "voice_agent.yaml", &settings, options.virtual_clock)?;
     let texts = |node: &str, event: Option<&str>| {
         let of_node = events.iter().filter(|line| line["node"] == node);
@@ -155,7 +157,7 @@ fn ask(options: &Options, folder: &Path, sound: &Path, tools: &Path, keys: &str)
         let texts = of_kind.filter_map(|line| line["text"].as_str());
         texts.filter(|text| !text.is_empty()).collect::<Vec<_>>().join(" ")
     };
-    let (heard, said) = (texts("asr", Some("final")), texts("sentences", None));
+    let (transcript, text) = (texts("asr", Some("final")), texts("sentences", None));
     let summary = events.iter().find_map(|line| line.get("summary"));
     let turn = summary.and_then(|summary| summary["waterfall"].as_array()?.first().cloned());
     let stages = turn.as_ref().and_then(|turn| turn["stages"].as_array()).cloned();
@@ -163,28 +165,28 @@ fn ask(options: &Options, folder: &Path, sound: &Path, tools: &Path, keys: &str)
     let after = |stage: &Value| stage["after_ms"].as_f64().unwrap_or(0.0);
     let framework = stages.windows(2).filter_map(|pair| {
         let output = pair[1]["output"].as_str()?;
-        let counts = ["llm.answer", "sentences.text", "tts.audio"].contains(&output);
+        let is_counted = ["llm.answer", "sentences.text", "tts.audio"].contains(&output);
         let model = pair[1]["model_ms"].as_f64()?;
-        counts.then(|| (after(&pair[1]) - after(&pair[0]) - model).max(0.0))
+        is_counted.then(|| (after(&pair[1]) - after(&pair[0]) - model).max(0.0))
     });
     let framework = framework.sum();
     let captions = afferent(options, "live_captions.yaml", &[set("sound.path", &answer)], true)?;
     let finals = captions.iter().filter(|line| line["event"] == "final");
     let finals: Vec<_> = finals.filter_map(|line| line["text"].as_str()).collect();
     let read_back = finals.join(" ");
-    let is_right = has_in_order(&read_back, keys);
-    let first_sound_ms = stages.last().map(after);
+    let is_correct = contains_in_order(&read_back, keys);
+    let first_audio_ms = stages.last().map(after);
     let framework_ms = (!stages.is_empty()).then_some(framework);
-    Ok(Answer { heard, said, read_back, is_right, first_sound_ms, framework_ms })
+    Ok(Answer { transcript, text, read_back, is_correct, first_audio_ms, framework_ms })
 }
 
-/// Whether `text` has the words `keys`, in their order.
-fn has_in_order(text: &str, keys: &str) -> bool {
+/// True if `text` contains the words of `keys` in order.
+fn contains_in_order(text: &str, keys: &str) -> bool {
     let mut words = text.split_whitespace();
     keys.split_whitespace().all(|key| words.any(|word| word == key))
 }
 
-/// The JSON lines that a run of a graph prints.
+/// Runs a graph and returns the JSON lines that it prints.
 fn afferent(
     options: &Options,
     graph: &str,
@@ -196,50 +198,50 @@ fn afferent(
     if virtual_clock {
         command.arg("--virtual");
     }
-    let ran = command.stderr(Stdio::inherit()).output().context("afferent")?;
-    ensure!(ran.status.success(), "{graph} ended with {}", ran.status);
-    let text = String::from_utf8_lossy(&ran.stdout);
+    let output = command.stderr(Stdio::inherit()).output().context("afferent")?;
+    ensure!(output.status.success(), "{graph} failed: {}", output.status);
+    let text = String::from_utf8_lossy(&output.stdout);
     Ok(text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())
 }
 
-/// Sound of `text` at 16 bits and 22,050 Hz, with silence around it and noise below it.
-fn speak(text: &str, voice: &str, snr_db: f64, seed: u64) -> Result<Vec<f32>> {
+/// Synthesizes `text` at 22,050 Hz, with leading and trailing silence, and adds noise.
+fn synthesize(text: &str, voice: &str, snr_db: f64, seed: u64) -> Result<Vec<f32>> {
     let file = tempfile::NamedTempFile::with_suffix(".wav")?;
-    let said = Command::new("espeak-ng")
+    let status = Command::new("espeak-ng")
         .args(["-v", voice, "-s", "165", "-w"])
         .arg(file.path())
         .arg(text)
         .status()
-        .context("espeak-ng does not run: apt-get install espeak-ng")?;
-    ensure!(said.success(), "espeak-ng ended with {said} for the voice {voice}");
+        .context("cannot start espeak-ng; run apt-get install espeak-ng")?;
+    ensure!(status.success(), "espeak-ng failed for the voice {voice}: {status}");
     let mut reader = WavReader::open(file.path())?;
     if reader.spec().sample_rate != RATE {
-        bail!("espeak-ng gives {} Hz, not {RATE}", reader.spec().sample_rate);
+        bail!("espeak-ng wrote {} Hz, expected {RATE}", reader.spec().sample_rate);
     }
     let speech: Vec<f32> = reader
         .samples::<i16>()
         .map(|sample| sample.map(|sample| f32::from(sample) / 32768.0))
         .collect::<Result<_, _>>()?;
-    let gain = LEVEL / level(&speech).max(1e-6);
-    let mut sound = vec![0.0; RATE as usize / 2];
-    sound.extend(speech.iter().map(|sample| sample * gain));
-    sound.resize(sound.len() + TAIL_S * RATE as usize, 0.0);
-    let noise = pink(sound.len(), seed);
-    let amount = LEVEL * 10.0_f32.powf(-snr_db as f32 / 20.0) / level(&noise);
-    for (sample, noise) in sound.iter_mut().zip(&noise) {
-        *sample = (*sample + noise * amount).clamp(-1.0, 1.0);
+    let gain = SPEECH_RMS / active_rms(&speech).max(1e-6);
+    let mut audio = vec![0.0; RATE as usize / 2];
+    audio.extend(speech.iter().map(|sample| sample * gain));
+    audio.resize(audio.len() + TAIL_S * RATE as usize, 0.0);
+    let noise = pink_noise(audio.len(), seed);
+    let gain = SPEECH_RMS * 10.0_f32.powf(-snr_db as f32 / 20.0) / active_rms(&noise);
+    for (sample, noise) in audio.iter_mut().zip(&noise) {
+        *sample = (*sample + noise * gain).clamp(-1.0, 1.0);
     }
-    Ok(sound)
+    Ok(audio)
 }
 
 const RATE: u32 = 22_050;
-/// Root of the mean square of speech.
-const LEVEL: f32 = 0.08;
-/// Time for the answer.
+/// RMS amplitude of the speech.
+const SPEECH_RMS: f32 = 0.08;
+/// Trailing silence, during which the agent answers.
 const TAIL_S: usize = 6;
 
-/// Root of the mean square over the 10 ms that are within 30 dB of the loudest.
-fn level(samples: &[f32]) -> f32 {
+/// RMS amplitude over the 10 ms windows that are within 30 dB of the loudest one.
+fn active_rms(samples: &[f32]) -> f32 {
     let power = |part: &[f32]| part.iter().map(|x| x * x).sum::<f32>() / part.len() as f32;
     let powers: Vec<f32> = samples.chunks(RATE as usize / 100).map(power).collect();
     let loudest = powers.iter().copied().fold(0.0, f32::max);
@@ -247,8 +249,8 @@ fn level(samples: &[f32]) -> f32 {
     (active.iter().sum::<f32>() / active.len().max(1) as f32).sqrt()
 }
 
-/// Noise whose power falls by 3 dB an octave: white noise through three poles.
-fn pink(len: usize, seed: u64) -> Vec<f32> {
+/// Pink noise (-3 dB per octave): white noise filtered by three poles.
+fn pink_noise(len: usize, seed: u64) -> Vec<f32> {
     let mut random = fastrand::Rng::with_seed(seed);
     let mut state = [0.0_f32; 3];
     let poles = [(0.997_65, 0.099_046), (0.963, 0.296_516_4), (0.57, 1.052_691_3)];
@@ -275,15 +277,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn key_words_are_found_in_their_order() {
-        assert!(has_in_order("it is twenty past four", "twenty four"));
-        assert!(!has_in_order("it is four twenty", "twenty four"));
-        assert!(!has_in_order("", "four"));
+    fn key_words_must_be_in_order() {
+        assert!(contains_in_order("it is twenty past four", "twenty four"));
+        assert!(!contains_in_order("it is four twenty", "twenty four"));
+        assert!(!contains_in_order("", "four"));
     }
 
     #[test]
     fn pink_noise_falls_with_frequency() {
-        let noise = pink(40_000, 1);
+        let noise = pink_noise(40_000, 1);
         let power = |samples: &[f32]| samples.iter().map(|x| x * x).sum::<f32>();
         let steps: Vec<f32> = noise.windows(2).map(|pair| (pair[1] - pair[0]) / 2.0).collect();
         assert!(power(&steps) < 0.3 * power(&noise));

@@ -1,6 +1,6 @@
-//! Counts the allocations of the whole program, and limits them.
+//! Global allocator that counts allocations and limits the allocated bytes.
 
-#![expect(unsafe_code, reason = "a global allocator that counts what it hands on")]
+#![expect(unsafe_code, reason = "implements a global allocator that forwards to the system")]
 
 use std::{
     alloc::{GlobalAlloc, Layout, System},
@@ -16,42 +16,42 @@ static ALLOCATOR: Counting = Counting;
 
 static SYSTEM: Cap<System> = Cap::new(System, usize::MAX);
 
-/// The allocator of the system, which ends the process at the limit.
+/// System allocator with a counter. Allocations above the limit fail.
 struct Counting;
 
-/// Allocations of all threads since the start of the program.
+/// Number of allocations of all threads since the start of the program.
 pub(crate) fn count() -> u64 {
     COUNT.load(Ordering::SeqCst)
 }
 
-/// Allows so many bytes more than there are.
+/// Limits further allocations to `bytes` more than are allocated now.
 pub(crate) fn limit(bytes: usize) {
     let limit = SYSTEM.allocated().saturating_add(bytes);
-    SYSTEM.set_limit(limit).expect("a limit is above what there is");
+    SYSTEM.set_limit(limit).expect("the limit is at least the allocated size");
 }
 
-// SAFETY: everything is handed on to the allocator of the system.
+// SAFETY: all calls are forwarded to the system allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         COUNT.fetch_add(1, Ordering::SeqCst);
-        // SAFETY: demanded of the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe { SYSTEM.alloc(layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         COUNT.fetch_add(1, Ordering::SeqCst);
-        // SAFETY: demanded of the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe { SYSTEM.alloc_zeroed(layout) }
     }
 
     unsafe fn realloc(&self, old: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         COUNT.fetch_add(1, Ordering::SeqCst);
-        // SAFETY: demanded of the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe { SYSTEM.realloc(old, layout, size) }
     }
 
     unsafe fn dealloc(&self, old: *mut u8, layout: Layout) {
-        // SAFETY: demanded of the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe { SYSTEM.dealloc(old, layout) }
     }
 }
@@ -59,7 +59,7 @@ unsafe impl GlobalAlloc for Counting {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn an_allocation_counts() {
+    fn allocations_are_counted() {
         let before = super::count();
         let bytes = std::hint::black_box(vec![1_u8; 100]);
         assert!(super::count() > before, "{} bytes", bytes.len());

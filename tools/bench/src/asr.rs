@@ -1,4 +1,4 @@
-//! Word errors, delays and cost of a speech recogniser on a list of sounds.
+//! Word error rate, latency and cost of a speech recognizer on a list of recordings.
 
 use std::{
     collections::BTreeMap,
@@ -14,88 +14,93 @@ use afferent_nodes_speech::{Asr, AsrParams, Vad, VadParams};
 use anyhow::{Context, Result, ensure};
 
 use crate::{
-    figures::quantile,
-    subject::{model_options, portable_options},
-    table::{Table, figure},
+    bench_target::{model_options, portable_options},
+    metrics::quantile,
+    table::{Table, format_number},
     timing,
 };
 
-/// Word errors of a recogniser, the delay of its words, and what it costs.
+/// Word error rate, latency and cost of a speech recognizer.
 ///
-/// Each line of the list is `set<TAB>file<TAB>end<TAB>text`: a WAV file of one channel, in the folder
-/// of the list, the sample where its speech ends, and what is said. The node hears each file in
-/// blocks of 20 ms. `shown` is from the end of speech until a transcript first has the last word as
-/// it stays; `final` until the final transcript, with a detector of speech before the node. Both
-/// count the sound that was heard and the time of the call. `real time` is the time of all calls by
-/// that of the sound, on one thread.
+/// Each line of the list is `set<TAB>file<TAB>end<TAB>text`: a mono WAV file relative to the list,
+/// the sample at which the speech ends, and the reference text. The node gets each file in blocks of
+/// 20 ms. `shown` is the time from the end of speech to the first transcript that equals the final
+/// text; `final` is the time to the final transcript, with a voice activity detector upstream. Both
+/// include the duration of the audio and the computing time. `real time` is the computing time on one
+/// thread divided by the duration of the audio.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
-    /// The list.
+    /// List of recordings.
     list: PathBuf,
-    /// Package of the recogniser.
+    /// Package of the recognizer.
     #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/../../pipelines/models/asr"))]
     model: PathBuf,
-    /// Package of a detector of speech, which then stands before the recogniser.
+    /// Package of a voice activity detector to run upstream of the recognizer.
     #[arg(long)]
     vad: Option<PathBuf>,
-    /// Portable kernels only.
+    /// Use portable kernels only.
     #[arg(long)]
     portable: bool,
-    /// Write what was heard to this file: set, reference, transcript.
+    /// Output file for transcripts: set, reference, transcript.
     #[arg(long)]
     heard: Option<PathBuf>,
-    /// Settings of the node, as in a graph file: `lexicon=false`.
+    /// Parameter of the node, as in a graph file, such as `lexicon=false`.
     #[arg(long = "set", value_name = "NAME=VALUE")]
     settings: Vec<String>,
 }
 
-/// A sound and what is said in it.
+/// Recording with its reference text.
 struct Item {
     set: String,
     file: PathBuf,
+    /// Sample at which the speech ends.
     end: usize,
     text: String,
 }
 
-/// What was measured on one set.
+/// Results of one set.
 #[derive(Default)]
-struct Figures {
+struct SetStats {
     items: usize,
     words: usize,
+    /// Word errors.
     errors: usize,
+    /// Items with at least one error.
     wrong: usize,
     shown_ms: Vec<f64>,
     final_ms: Vec<f64>,
+    /// Computing time.
     busy: Duration,
-    sound: Duration,
+    /// Duration of the audio.
+    audio: Duration,
 }
 
-/// Length of the blocks.
+/// Duration of a block.
 const BLOCK: Duration = Duration::from_millis(20);
 
 pub(crate) fn run(options: &Options) -> Result<Vec<Table>> {
     let items = read_list(&options.list)?;
-    let mut heard = String::new();
-    let mut sets: BTreeMap<&str, Figures> = BTreeMap::new();
+    let mut transcripts = String::new();
+    let mut sets: BTreeMap<&str, SetStats> = BTreeMap::new();
     let mut chain = Chain::open(options)?;
     for item in &items {
-        let figures = sets.entry(&item.set).or_default();
-        let found = chain.transcribe(item, figures);
+        let stats = sets.entry(&item.set).or_default();
+        let found = chain.transcribe(item, stats);
         let found = found.with_context(|| item.file.display().to_string())?;
         let (errors, words) = word_errors(&item.text, &found);
-        figures.items += 1;
-        figures.words += words;
-        figures.errors += errors;
-        figures.wrong += usize::from(errors > 0);
-        heard += &format!("{}\t{}\t{found}\n", item.set, item.text);
+        stats.items += 1;
+        stats.words += words;
+        stats.errors += errors;
+        stats.wrong += usize::from(errors > 0);
+        transcripts += &format!("{}\t{}\t{found}\n", item.set, item.text);
     }
     if let Some(path) = &options.heard {
-        fs::write(path, heard)?;
+        fs::write(path, transcripts)?;
     }
     Ok(vec![table(options, sets)])
 }
 
-fn table(options: &Options, sets: BTreeMap<&str, Figures>) -> Table {
+fn table(options: &Options, sets: BTreeMap<&str, SetStats>) -> Table {
     let title = format!("{} {}", options.model.display(), options.settings.join(" "));
     let columns = [
         "set",
@@ -110,20 +115,20 @@ fn table(options: &Options, sets: BTreeMap<&str, Figures>) -> Table {
         "real time",
     ];
     let mut table = Table::new(title, &columns);
-    let part = |of: usize, all: usize| figure(100.0 * of as f64 / all.max(1) as f64);
-    for (set, mut figures) in sets {
-        let real_time = figures.busy.as_secs_f64() / figures.sound.as_secs_f64();
+    let part = |of: usize, all: usize| format_number(100.0 * of as f64 / all.max(1) as f64);
+    for (set, mut stats) in sets {
+        let real_time = stats.busy.as_secs_f64() / stats.audio.as_secs_f64();
         table.row([
             set.to_owned(),
-            figures.items.to_string(),
-            figures.words.to_string(),
-            part(figures.errors, figures.words),
-            part(figures.wrong, figures.items),
-            figure(timing::median(figures.shown_ms.clone())),
-            figure(quantile(&mut figures.shown_ms, 0.95)),
-            figure(timing::median(figures.final_ms.clone())),
-            figure(quantile(&mut figures.final_ms, 0.95)),
-            figure(real_time),
+            stats.items.to_string(),
+            stats.words.to_string(),
+            part(stats.errors, stats.words),
+            part(stats.wrong, stats.items),
+            format_number(timing::median(stats.shown_ms.clone())),
+            format_number(quantile(&mut stats.shown_ms, 0.95)),
+            format_number(timing::median(stats.final_ms.clone())),
+            format_number(quantile(&mut stats.final_ms, 0.95)),
+            format_number(real_time),
         ]);
     }
     table
@@ -142,17 +147,18 @@ fn read_list(path: &Path) -> Result<Vec<Item>> {
     items.collect()
 }
 
-/// The nodes that hear a sound, one after the other.
+/// Optional voice activity detector, and the recognizer.
 struct Chain {
     vad: Option<NodeBench<Vad>>,
     asr: NodeBench<Asr>,
-    /// Time of the next sound; each begins long after the one before.
+    /// Start time of the next recording. Recordings are 10 s apart.
     at: Timestamp,
 }
 
-/// What came of one sound.
+/// Result of one recording.
 #[derive(Default)]
-struct Heard {
+struct Transcription {
+    /// Words of the final transcripts.
     words: Vec<String>,
     /// Text and time of each transcript.
     shown: Vec<(String, Duration)>,
@@ -160,7 +166,7 @@ struct Heard {
     busy: Duration,
 }
 
-impl Heard {
+impl Transcription {
     fn take(&mut self, sent: &[(&'static str, Packet)], now: Duration) {
         for (_, packet) in sent {
             let Some(transcript) = packet.get::<Transcript>() else { continue };
@@ -185,9 +191,9 @@ impl Chain {
         });
         let mut values: ParamValues = [model(&options.model)].into();
         for setting in &options.settings {
-            let (name, value) = setting.split_once('=').context("a setting is NAME=VALUE")?;
+            let (name, value) = setting.split_once('=').context("--set expects NAME=VALUE")?;
             let param = AsrParams::PARAMS.iter().find(|param| param.name == name);
-            let param = param.with_context(|| format!("the node has no setting {name}"))?;
+            let param = param.with_context(|| format!("the node has no parameter {name}"))?;
             values.insert(name.to_owned(), param.parse(value)?);
         }
         let params = AsrParams::from_values(&values).map_err(afferent_graph::NodeError::from)?;
@@ -195,61 +201,61 @@ impl Chain {
         Ok(Self { vad: vad.transpose()?, asr, at: Timestamp::ZERO })
     }
 
-    fn transcribe(&mut self, item: &Item, figures: &mut Figures) -> Result<String> {
+    fn transcribe(&mut self, item: &Item, stats: &mut SetStats) -> Result<String> {
         let (rate, samples) = read_wav(&item.file)?;
-        let mut heard = Heard::default();
+        let mut result = Transcription::default();
         for (block, at) in samples.chunks(rate.samples(BLOCK)).zip(0_u32..) {
             let mut audio = AudioBlock::default();
             audio.reshape(rate, 1, block.len())?.copy_from_slice(block);
             let until = BLOCK * at + rate.duration(block.len());
-            self.hear(self.at + BLOCK * at, audio, until, &mut heard)?;
+            self.process(self.at + BLOCK * at, audio, until, &mut result)?;
         }
-        self.finish(rate.duration(samples.len()), &mut heard)?;
+        self.finish(rate.duration(samples.len()), &mut result)?;
         self.at = self.at + rate.duration(samples.len()) + Duration::from_secs(10);
-        figures.busy += heard.busy;
-        figures.sound += rate.duration(samples.len());
-        let (text, end) = (heard.words.join(" "), rate.duration(item.end));
+        stats.busy += result.busy;
+        stats.audio += rate.duration(samples.len());
+        let (text, end) = (result.words.join(" "), rate.duration(item.end));
         let ms = |at: Duration| (at.as_secs_f64() - end.as_secs_f64()) * 1e3;
-        let stays = heard.shown.iter().rev().take_while(|(shown, _)| *shown == text).last();
-        figures.shown_ms.extend(stays.map(|&(_, at)| ms(at)));
+        let first_stable = result.shown.iter().rev().take_while(|(shown, _)| *shown == text).last();
+        stats.shown_ms.extend(first_stable.map(|&(_, at)| ms(at)));
         if self.vad.is_some() {
-            figures.final_ms.extend(heard.last_final.map(ms));
+            stats.final_ms.extend(result.last_final.map(ms));
         }
         Ok(text)
     }
 
-    /// Gives a block of sound, which ends at `until` of its file, to the nodes.
-    fn hear(
+    /// Processes a block of audio that ends at `until` in its file.
+    fn process(
         &mut self,
         at: Timestamp,
         audio: AudioBlock,
         until: Duration,
-        heard: &mut Heard,
+        result: &mut Transcription,
     ) -> Result<()> {
         let start = Instant::now();
         let sent = match &mut self.vad {
             Some(vad) => pass(&mut self.asr, vad.call(Vad::AUDIO, at, audio)?)?,
             None => self.asr.call(Asr::AUDIO, at, audio)?,
         };
-        heard.busy += start.elapsed();
-        heard.take(&sent, until + start.elapsed());
+        result.busy += start.elapsed();
+        result.take(&sent, until + start.elapsed());
         Ok(())
     }
 
-    fn finish(&mut self, until: Duration, heard: &mut Heard) -> Result<()> {
+    fn finish(&mut self, until: Duration, result: &mut Transcription) -> Result<()> {
         let start = Instant::now();
         let mut sent = match &mut self.vad {
             Some(vad) => pass(&mut self.asr, vad.finish(self.at)?)?,
             None => Vec::new(),
         };
         sent.extend(self.asr.finish(self.at)?);
-        heard.busy += start.elapsed();
-        heard.take(&sent, until + start.elapsed());
+        result.busy += start.elapsed();
+        result.take(&sent, until + start.elapsed());
         Ok(())
     }
 }
 
-/// Gives what the detector sent to the recogniser.
+/// Passes the output of the voice activity detector to the recognizer.
 fn pass(
     asr: &mut NodeBench<Asr>,
     sent: Vec<(&'static str, Packet)>,
@@ -266,16 +272,16 @@ fn pass(
     Ok(transcripts)
 }
 
-/// The rate and the samples of a file of one channel.
+/// Sample rate and samples of a mono file.
 pub(crate) fn read_wav(path: &Path) -> Result<(SampleRate, Vec<f32>)> {
     let mut reader = hound::WavReader::open(path)?;
     let spec = reader.spec();
-    ensure!(spec.channels == 1 && spec.bits_per_sample == 16, "it is not 16 bits of one channel");
+    ensure!(spec.channels == 1 && spec.bits_per_sample == 16, "the file is not 16-bit mono");
     let samples = reader.samples::<i16>().map(|sample| Ok(f32::from(sample?) / 32768.0));
     Ok((SampleRate(spec.sample_rate), samples.collect::<Result<_>>()?))
 }
 
-/// Words that must be changed, added or removed to make `found` of `text`, and the words of `text`.
+/// Word-level edit distance between `text` and `found`, and the number of words of `text`.
 fn word_errors(text: &str, found: &str) -> (usize, usize) {
     let (text, found): (Vec<&str>, Vec<&str>) =
         (text.split_whitespace().collect(), found.split_whitespace().collect());
@@ -297,7 +303,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_counted_as_edits() {
+    fn word_errors_are_edit_distances() {
         let check = |text: &str, found: &str, expected| {
             assert_eq!(word_errors(text, found), expected, "{text} / {found}");
         };

@@ -1,4 +1,4 @@
-//! Attention and layer norm, against the official runtime with and without XNNPACK.
+//! Attention and layer norm, compared with the official runtime with and without XNNPACK.
 
 use std::{
     fs,
@@ -8,19 +8,19 @@ use std::{
 use anyhow::{Context, Result, ensure};
 
 use crate::{
+    bench_target::BenchTarget,
     models::error,
     peer::{self, PeerOption},
-    subject::Subject,
-    table::{Table, figure},
+    table::{Table, format_number},
     timing,
 };
 
-/// Time of attention, as one operator and taken apart, and of layer norm, one thread.
+/// Time of attention, fused and decomposed, and of layer norm, on one thread.
 ///
-/// `tools/bench/export_attention.py FOLDER` makes the programs. Each round calls a program here, by
-/// the peer, and by the peer with what XNNPACK takes of it. The result of a call here is compared
-/// with that of PyTorch; `error` is the greatest difference by the greatest magnitude. The
-/// C++ libraries of the official package lack the operators of language models; the peer
+/// `tools/bench/export_attention.py FOLDER` writes the programs. Each round runs a program with
+/// Afferent, with the peer, and with the peer and XNNPACK. The results of Afferent are compared with
+/// PyTorch; `error` is the maximum difference divided by the maximum magnitude. The C++ libraries of
+/// the official package lack the operators of language models; the peer
 /// `tools/bench/official_runtime.py` has them.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
@@ -28,19 +28,19 @@ pub(crate) struct Options {
     folder: PathBuf,
     #[command(flatten)]
     peer: PeerOption,
-    /// Rounds, of which the median is taken.
+    /// Number of rounds; the result is their median.
     #[arg(long, default_value_t = 7)]
     rounds: usize,
-    /// Calls in a round.
+    /// Calls per round.
     #[arg(long, default_value_t = 50)]
     repeat: usize,
 }
 
-/// The greatest error that passes.
+/// Maximum accepted error.
 const TOLERANCE: f64 = 1e-5;
 
-/// The most inputs that a program has.
-const INPUTS: usize = 3;
+/// Maximum number of inputs of a program.
+const MAX_INPUTS: usize = 3;
 
 pub(crate) fn run(options: &Options) -> Result<Vec<Table>> {
     let columns = [
@@ -62,7 +62,7 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Table>> {
         names.extend(name.strip_suffix("_output.npy").map(str::to_owned));
     }
     names.sort_unstable();
-    ensure!(!names.is_empty(), "{} holds no program", options.folder.display());
+    ensure!(!names.is_empty(), "{} contains no program", options.folder.display());
     for name in &names {
         table.row(measure(name, options).with_context(|| format!("program {name}"))?);
     }
@@ -74,15 +74,15 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Table>> {
 
 fn measure(name: &str, options: &Options) -> Result<[String; 7]> {
     let path = |suffix: &str| options.folder.join(format!("{name}{suffix}"));
-    let inputs = (0..INPUTS).map(|at| path(&format!("_{at}.npy")));
+    let inputs = (0..MAX_INPUTS).map(|at| path(&format!("_{at}.npy")));
     let inputs: Vec<PathBuf> = inputs.filter(|input| input.exists()).collect();
-    let mut subject = Subject::with_inputs(1, &path(".pte"), &inputs)?;
-    let error = error(&mut subject, &path("_output.npy"))?;
-    ensure!(error <= TOLERANCE, "the result is {error:e} away from that of PyTorch");
+    let mut target = BenchTarget::with_inputs(1, &path(".pte"), &inputs)?;
+    let error = error(&mut target, &path("_output.npy"))?;
+    ensure!(error <= TOLERANCE, "the error relative to PyTorch is {error:e}");
     let (mut own, mut plain, mut delegated) = (vec![], vec![], vec![]);
     for _ in 0..options.rounds {
-        subject.call(options.repeat / 10 + 1)?;
-        own.push(timing::median(timing::each(options.repeat, || subject.call(1))?));
+        target.call(options.repeat / 10 + 1)?;
+        own.push(timing::median(timing::each(options.repeat, || target.call(1))?));
         let Some(program) = options.peer.program.as_deref() else { continue };
         let time = |model: &Path| peer::median_us(program, model, &inputs, options.repeat);
         plain.push(time(&path(".pte"))?);
@@ -92,10 +92,10 @@ fn measure(name: &str, options: &Options) -> Result<[String; 7]> {
     }
     let ratio = |peer: &[f64]| {
         let ratios = peer.iter().zip(&own).map(|(peer, own)| peer / own);
-        figure(timing::median(ratios.collect()))
+        format_number(timing::median(ratios.collect()))
     };
     let ratios = [ratio(&plain), ratio(&delegated)];
-    let us = |times: Vec<f64>| figure(timing::median(times));
+    let us = |times: Vec<f64>| format_number(timing::median(times));
     let [plain_ratio, delegated_ratio] = ratios;
     let error = format!("{error:.1e}");
     let name = name.to_owned();

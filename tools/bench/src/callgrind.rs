@@ -1,12 +1,12 @@
-//! Instructions of one call, counted by Valgrind: they hardly vary from run to run.
+//! Instruction counts of a call, measured by Valgrind. They hardly vary from run to run.
 
 use std::{env, path::PathBuf, process::Command};
 
 use anyhow::{Context, Result, bail};
 
-use crate::subject::Subject;
+use crate::bench_target::BenchTarget;
 
-/// Calls a method and prints nothing: what is counted.
+/// Calls a method repeatedly and prints nothing; runs under Valgrind.
 #[derive(Debug, clap::Args)]
 pub(crate) struct LoopOptions {
     program: PathBuf,
@@ -14,24 +14,23 @@ pub(crate) struct LoopOptions {
 }
 
 pub(crate) fn run_loop(options: &LoopOptions) -> Result<()> {
-    Ok(Subject::open(&options.program)?.call(options.repeat)?)
+    Ok(BenchTarget::open(&options.program)?.call(options.repeat)?)
 }
 
-/// The command that makes `repeat` calls of `subject` here.
-pub(crate) fn own_command(subject: &Subject, repeat: usize) -> Result<Vec<String>> {
+/// Command line that calls `target` `repeat` times with Afferent.
+pub(crate) fn own_command(target: &BenchTarget, repeat: usize) -> Result<Vec<String>> {
     let program = env::current_exe()?.display().to_string();
-    let path = subject.path().display().to_string();
+    let path = target.path().display().to_string();
     Ok(vec![program, "loop".to_owned(), path, repeat.to_string()])
 }
 
-/// Instructions of one call: the difference between runs of `command` with few calls and with many,
-/// divided by that of the calls.
+/// Instructions of one call: difference between runs of `command` with `few` and `many` calls.
 pub(crate) fn per_call(
     (few, many): (usize, usize),
     command: impl Fn(usize) -> Result<Vec<String>>,
 ) -> Result<f64> {
-    let more = instructions(&command(many)?)? - instructions(&command(few)?)?;
-    Ok(more / (many - few) as f64)
+    let difference = instructions(&command(many)?)? - instructions(&command(few)?)?;
+    Ok(difference / (many - few) as f64)
 }
 
 fn instructions(command: &[String]) -> Result<f64> {
@@ -42,10 +41,10 @@ fn instructions(command: &[String]) -> Result<f64> {
     if !output.status.success() {
         bail!("valgrind {}: {}", command.join(" "), text.trim());
     }
-    collected(&text).context("valgrind printed no count of instructions")
+    collected(&text).context("valgrind printed no instruction count")
 }
 
-/// The number in the line `==1== Collected : 123`.
+/// Parses the line `==1== Collected : 123`.
 fn collected(text: &str) -> Option<f64> {
     let (_, after) = text.split_once("Collected :")?;
     after.split_whitespace().next()?.parse().ok()
@@ -54,7 +53,7 @@ fn collected(text: &str) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn the_count_is_found() {
+    fn instruction_count_is_parsed() {
         assert_eq!(super::collected("==1== x\n==1== Collected : 42\n==1==\n"), Some(42.0));
         assert_eq!(super::collected("==1== nothing"), None);
     }

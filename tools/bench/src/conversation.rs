@@ -1,4 +1,4 @@
-//! A conversation that is interrupted, one that lasts for an hour, and a wait for the wake word.
+//! Barge-in latency, an hour of conversation, and the CPU load of wake word detection.
 
 use std::{
     fs,
@@ -21,33 +21,33 @@ use hound::{SampleFormat, WavSpec, WavWriter};
 use serde_json::Value;
 
 use crate::{
-    figures::{self, Figure, quantile},
+    bench_target::model_options,
+    closure_graph::{ClosureGraph, policy},
+    metrics::{self, Metric, quantile},
     process,
-    scripted::{Scripted, policy},
-    subject::model_options,
 };
 
-/// How soon an interrupt is silence, an hour of conversation, and the cost of waiting.
+/// Barge-in latency, an hour of conversation, and the CPU load of wake word detection.
 ///
-/// Interrupts come at random moments while the voice speaks to a loudspeaker with a buffer of 40 ms,
-/// on the real clock; what is counted is the time until the last sound that is heard, fade included.
-/// The hour is the sample of `pipelines/voice_agent.yaml` again and again on the virtual clock: every
-/// question has to be answered, no later than the first ones, and memory must not grow. The wait is
+/// Interrupts arrive at random times while the voice speaks to a loudspeaker with a buffer of 40 ms,
+/// on the real clock. The latency ends with the last audible sample, including the fade-out. The hour
+/// repeats the recording of `pipelines/voice_agent.yaml` on the virtual clock: every question must be
+/// answered, latency must not increase, and memory must not grow. Wake word detection is
 /// `pipelines/wake_word.yaml` on silence, on the real clock.
 ///
-/// Fails when a figure is above its limit.
+/// Fails if a metric exceeds its limit.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
-    /// How many interrupts.
+    /// Number of interrupts.
     #[arg(long, default_value_t = 100)]
     interrupts: u64,
-    /// How long the conversation is, in minutes.
+    /// Duration of the conversation in minutes.
     #[arg(long, default_value_t = 60.0)]
     minutes: f64,
-    /// How long to wait for the wake word, in seconds.
+    /// Duration of wake word detection in seconds.
     #[arg(long, default_value_t = 20.0)]
     idle: f64,
-    /// The program `afferent`; by default the one beside this one.
+    /// Program `afferent`; default: next to this program.
     #[arg(long)]
     afferent: Option<PathBuf>,
     /// Folder of the graphs.
@@ -55,87 +55,88 @@ pub(crate) struct Options {
     pipelines: PathBuf,
 }
 
-/// The figures as text, and whether they are as they should be.
+/// Returns the metrics as text, and an error if a metric exceeds its limit.
 pub(crate) fn run(options: &Options, json: bool) -> Result<(String, Result<()>)> {
-    let mut figures = interruptions(options)?;
-    figures.extend(hour(options)?);
-    figures.push(idle(options)?);
-    let text = figures::text("conversation".to_owned(), &figures, Vec::new(), json);
-    Ok((text, figures::verdict(&figures)))
+    let mut metrics = interruptions(options)?;
+    metrics.extend(hour(options)?);
+    metrics.push(idle(options)?);
+    let text = metrics::text("conversation".to_owned(), &metrics, Vec::new(), json);
+    Ok((text, metrics::verdict(&metrics)))
 }
 
 const TEXT: Out<Text> = Out::at(0, "text");
 const INTERRUPT: Out<Interruption> = Out::at(0, "interrupt");
-const SPEAKS: &[Port] = &[TEXT.port()];
-const INTERRUPTS: &[Port] = &[INTERRUPT.port()];
+const TEXT_PORTS: &[Port] = &[TEXT.port()];
+const INTERRUPT_PORTS: &[Port] = &[INTERRUPT.port()];
 
-/// Between two texts, of which each is interrupted once.
+/// Time between two texts. Each text is interrupted once.
 const PERIOD: Duration = Duration::from_millis(1200);
 
-/// What was interrupted, and what was heard.
+/// Interrupts and played audio.
 #[derive(Default)]
-struct Heard {
+struct Playback {
     interrupts: Vec<Timestamp>,
-    /// Epoch, begin and end of each block that is not silence.
+    /// Epoch, start and end of each block that is not silence.
     blocks: Vec<(u32, Timestamp, Timestamp)>,
-    /// Blocks that came behind those of a later epoch.
+    /// Number of blocks that arrived after a block of a later epoch.
     stale: u64,
 }
 
 #[derive(Default)]
-struct Ear(Mutex<Heard>);
+struct PlaybackObserver(Mutex<Playback>);
 
-impl Observer for Ear {
+impl Observer for PlaybackObserver {
     fn sent(&self, node: &str, port: &str, now: Timestamp, packet: &Packet) {
-        let mut heard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut playback = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if packet.get::<Interruption>().is_some() {
-            heard.interrupts.push(now);
+            playback.interrupts.push(now);
         } else if let (Some(block), "speaker", "heard") = (packet.get::<AudioBlock>(), node, port) {
             let samples = block.samples.data::<f32>().unwrap_or_default();
-            // Behind the last sample that can be heard.
+            // The block ends after its last audible sample.
             let Some(last) = samples.iter().rposition(|sample| sample.abs() > 1e-4) else { return };
             let (epoch, at) = (packet.header.epoch, packet.header.at);
-            if heard.blocks.last().is_some_and(|(other, ..)| *other > epoch) {
-                heard.stale += 1;
+            if playback.blocks.last().is_some_and(|(other, ..)| *other > epoch) {
+                playback.stale += 1;
             }
-            heard.blocks.push((epoch, at, at + block.rate.duration(last + 1)));
+            playback.blocks.push((epoch, at, at + block.rate.duration(last + 1)));
         }
     }
 }
 
-fn interruptions(options: &Options) -> Result<Vec<Figure>> {
+fn interruptions(options: &Options) -> Result<Vec<Metric>> {
     let folder = tempfile::tempdir()?;
-    let ear = Arc::new(Ear::default());
+    let observer = Arc::new(PlaybackObserver::default());
     let graph = voice(options, folder.path())?;
-    let run_options = RunOptions { observers: vec![ear.clone()], ..RunOptions::default() };
+    let run_options = RunOptions { observers: vec![observer.clone()], ..RunOptions::default() };
     let services = OpenCx::with_service(model_options());
     let report = afferent_engine::run(&graph.0, &services, run_options)?;
     ensure!(report.failures.is_empty(), "{:?}", report.failures);
-    let heard = ear.0.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut silent_after: Vec<f64> =
-        heard.interrupts.iter().filter_map(|at| silent_after(*at, &heard.blocks)).collect();
+    let playback = observer.0.lock().unwrap_or_else(PoisonError::into_inner);
+    let interrupts = playback.interrupts.iter();
+    let mut latencies: Vec<f64> =
+        interrupts.filter_map(|at| time_to_silence(*at, &playback.blocks)).collect();
     ensure!(
-        silent_after.len() as u64 * 2 > options.interrupts,
-        "only {} interrupts came while something was heard",
-        silent_after.len()
+        latencies.len() as u64 * 2 > options.interrupts,
+        "only {} interrupts arrived during playback",
+        latencies.len()
     );
-    let count = silent_after.len() as f64;
-    let mut ms = |share| quantile(&mut silent_after, share) / 1e6;
+    let count = latencies.len() as f64;
+    let mut ms = |share| quantile(&mut latencies, share) / 1e6;
     Ok(vec![
-        Figure::new("interrupts_while_speaking", count, ""),
-        Figure::new("interrupt_to_silence", ms(0.5), "ms"),
-        Figure::new("interrupt_to_silence_p95", ms(0.95), "ms").at_most(60.0),
-        Figure::new("interrupt_to_silence_max", ms(1.0), "ms"),
-        Figure::new("interrupt_stale_blocks", heard.stale as f64, "").at_most(0.0),
+        Metric::new("interrupts_while_speaking", count, ""),
+        Metric::new("interrupt_to_silence", ms(0.5), "ms"),
+        Metric::new("interrupt_to_silence_p95", ms(0.95), "ms").at_most(60.0),
+        Metric::new("interrupt_to_silence_max", ms(1.0), "ms"),
+        Metric::new("interrupt_stale_blocks", playback.stale as f64, "").at_most(0.0),
     ])
 }
 
-/// From `at` until the end of the sound that is heard then, in nanoseconds.
-fn silent_after(at: Timestamp, blocks: &[(u32, Timestamp, Timestamp)]) -> Option<f64> {
-    let place = blocks.iter().position(|(_, start, end)| *start <= at && at < *end)?;
-    let mut end = blocks[place].2;
-    for (_, start, next) in &blocks[place + 1..] {
-        // Speech has gaps, but none between what the device has and what fades out.
+/// Time from `at` to the end of the audio that is playing at `at`, in nanoseconds.
+fn time_to_silence(at: Timestamp, blocks: &[(u32, Timestamp, Timestamp)]) -> Option<f64> {
+    let index = blocks.iter().position(|(_, start, end)| *start <= at && at < *end)?;
+    let mut end = blocks[index].2;
+    for (_, start, next) in &blocks[index + 1..] {
+        // A longer gap is a pause in speech. The fade-out follows the device buffer without a gap.
         if start.since(end) > Duration::from_millis(30) {
             break;
         }
@@ -144,31 +145,33 @@ fn silent_after(at: Timestamp, blocks: &[(u32, Timestamp, Timestamp)]) -> Option
     Some(end.since(at).as_nanos() as f64)
 }
 
-/// A voice that says a long text every period, a loudspeaker, and who interrupts both.
-fn voice(options: &Options, folder: &Path) -> Result<Scripted> {
-    let mut graph = Scripted::default();
-    let (mut said, count) = (0, options.interrupts);
-    let texts = graph.node("texts", "texts", SPEAKS, move |cx| {
-        let text = "this is what somebody says who does not stop by himself for a while.";
-        cx.send_at(TEXT, cx.now(), Text { turn: said, ..Text::from(text) });
-        said += 1;
-        if said == count {
+/// Graph with a voice that speaks a long text every period, a loudspeaker, and a source of
+/// interrupts.
+fn voice(options: &Options, folder: &Path) -> Result<ClosureGraph> {
+    let mut graph = ClosureGraph::default();
+    let (mut spoken, count) = (0, options.interrupts);
+    let texts = graph.node("texts", "texts", TEXT_PORTS, move |cx| {
+        let text =
+            "this is a long sentence that the voice keeps speaking until an interrupt arrives.";
+        cx.send_at(TEXT, cx.now(), Text { turn: spoken, ..Text::from(text) });
+        spoken += 1;
+        if spoken == count {
             cx.end();
         } else {
-            cx.resume_at(Timestamp::ZERO + PERIOD * u32::try_from(said).unwrap_or(u32::MAX));
+            cx.resume_at(Timestamp::ZERO + PERIOD * u32::try_from(spoken).unwrap_or(u32::MAX));
         }
     });
     let (mut sent, mut random) = (0, fastrand::Rng::with_seed(7));
-    let barge = graph.node("barge", "barge", INTERRUPTS, move |cx| {
+    let barge_in = graph.node("barge_in", "barge_in", INTERRUPT_PORTS, move |cx| {
         if sent > 0 {
-            cx.send_at(INTERRUPT, cx.now(), Interruption { reason: "chance".to_owned() });
+            cx.send_at(INTERRUPT, cx.now(), Interruption { reason: "random".to_owned() });
         }
         if sent == count {
             cx.end();
         } else {
-            let begin = PERIOD * u32::try_from(sent).unwrap_or(u32::MAX);
-            let moment = Duration::from_micros(random.u64(300_000..1_100_000));
-            cx.resume_at(Timestamp::ZERO + begin + moment);
+            let start = PERIOD * u32::try_from(sent).unwrap_or(u32::MAX);
+            let delay = Duration::from_micros(random.u64(300_000..1_100_000));
+            cx.resume_at(Timestamp::ZERO + start + delay);
         }
         sent += 1;
     });
@@ -187,16 +190,16 @@ fn voice(options: &Options, folder: &Path) -> Result<Scripted> {
     graph.edge((texts, "text"), (tts, "text"), policy(OnFull::Block, 4));
     let audio: EdgePolicy = policy(OnFull::Block, 16);
     graph.edge((tts, "audio"), (speaker, "audio"), audio);
-    graph.0.interrupt = Some((barge, graph.output(barge, "interrupt")));
+    graph.0.interrupt = Some((barge_in, graph.output(barge_in, "interrupt")));
     Ok(graph)
 }
 
-/// The sample of the voice agent for so many minutes.
-fn hour(options: &Options) -> Result<Vec<Figure>> {
+/// Repeats the recording of the voice agent for `options.minutes`.
+fn hour(options: &Options) -> Result<Vec<Metric>> {
     let folder = tempfile::tempdir()?;
     let truth = fs::read_to_string(options.pipelines.join("assets/question.json"))?;
     let truth: Value = serde_json::from_str(&truth)?;
-    let asked = truth["sentences"].as_array().map_or(0, Vec::len);
+    let questions = truth["sentences"].as_array().map_or(0, Vec::len);
     let sound = hound::WavReader::open(options.pipelines.join("assets/question.wav"))?;
     let length = f64::from(sound.duration()) / f64::from(sound.spec().sample_rate);
     let rounds = (options.minutes * 60.0 / length).floor().max(1.0);
@@ -217,42 +220,42 @@ fn hour(options: &Options) -> Result<Vec<Figure>> {
     }
     ensure!(child.wait()?.success(), "voice_agent.yaml failed");
     let turns = summary["waterfall"].as_array().cloned().unwrap_or_default();
-    let expected = rounds * asked as f64;
+    let expected = rounds * questions as f64;
     let last = |turn: &Value| turn["stages"].as_array()?.last()?["after_ms"].as_f64();
     let delays: Vec<f64> = turns.iter().filter_map(last).collect();
     let tenth = (delays.len() / 10).max(1);
     let median = |part: &[f64]| quantile(&mut part.to_vec(), 0.5);
     let drift = median(&delays[delays.len().saturating_sub(tenth)..])
         - median(&delays[..tenth.min(delays.len())]);
-    // After a quarter everything has been used once.
+    // After a quarter of the run, all buffers and pools have their final size.
     let quarter = resident.get(resident.len() / 4).copied().unwrap_or(0.0);
     let growth = resident.last().copied().unwrap_or(0.0) - quarter;
     Ok(vec![
-        Figure::new("hour_turns", turns.len() as f64, "answered"),
-        Figure::new("hour_lost_turns", expected - turns.len() as f64, "").at_most(0.0),
-        Figure::new("hour_drift", drift, "ms").at_most(5.0),
-        Figure::new("hour_growth", growth / 1048576.0, "MiB").at_most(4.0),
+        Metric::new("hour_turns", turns.len() as f64, "answered"),
+        Metric::new("hour_lost_turns", expected - turns.len() as f64, "").at_most(0.0),
+        Metric::new("hour_drift", drift, "ms").at_most(5.0),
+        Metric::new("hour_growth", growth / 1048576.0, "MiB").at_most(4.0),
     ])
 }
 
-/// The share of a core that waiting for the wake word takes.
-fn idle(options: &Options) -> Result<Figure> {
+/// CPU load of wake word detection, as a percentage of a core.
+fn idle(options: &Options) -> Result<Metric> {
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("silence.wav");
     let (sample_format, bits_per_sample) = (SampleFormat::Int, 16);
     let spec = WavSpec { channels: 1, sample_rate: 16_000, bits_per_sample, sample_format };
     let mut writer = WavWriter::create(&path, spec)?;
-    // As quiet as a room at night.
+    // Noise of a quiet room.
     let mut random = fastrand::Rng::with_seed(1);
     for _ in 0..(options.idle * 16_000.0) as usize {
         writer.write_sample(random.i16(-8..=8))?;
     }
     writer.finalize()?;
     let sound = format!("sound.path={}", path.display());
-    // What detects speech is not part of it.
+    // The profile omits speech detection.
     let set = ["--set", &sound, "--profile", "wake_only"];
     let mut child = start(options, "wake_word.yaml", &set)?;
-    // Loading is not waiting.
+    // Exclude loading.
     thread::sleep(Duration::from_secs(2));
     let (begin, before) = (Instant::now(), process::cpu_seconds_of(child.id())?);
     let (mut share, mut left) = (0.0, options.idle - 3.0);
@@ -263,7 +266,7 @@ fn idle(options: &Options) -> Result<Figure> {
         share = 100.0 * used / begin.elapsed().as_secs_f64();
     }
     ensure!(child.wait()?.success(), "wake_word.yaml failed");
-    Ok(Figure::new("idle_wake_word", share, "% of a core").at_most(2.0))
+    Ok(Metric::new("idle_wake_word", share, "% of a core").at_most(2.0))
 }
 
 fn start(options: &Options, graph: &str, arguments: &[&str]) -> Result<Child> {
@@ -277,11 +280,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn silence_begins_behind_sound_without_gaps() {
+    fn silence_starts_after_contiguous_audio() {
         let ms = |ms: i64| Timestamp(ms * 1_000_000);
         let blocks =
             [(1, ms(0), ms(10)), (1, ms(10), ms(40)), (2, ms(40), ms(48)), (2, ms(90), ms(99))];
-        assert_eq!(silent_after(ms(5), &blocks), Some(43e6));
-        assert_eq!(silent_after(ms(60), &blocks), None);
+        assert_eq!(time_to_silence(ms(5), &blocks), Some(43e6));
+        assert_eq!(time_to_silence(ms(60), &blocks), None);
     }
 }

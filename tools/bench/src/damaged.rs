@@ -1,4 +1,4 @@
-//! What becomes of damaged programs, here and in the official runtime.
+//! Robustness against damaged programs, compared with the official runtime.
 
 use std::{
     collections::BTreeMap,
@@ -20,36 +20,35 @@ use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
 
 use crate::{
-    allocations,
+    allocations, bench_target,
     peer::{self, PeerOption},
-    subject,
     table::Table,
 };
 
-/// Crashes and hangs of damaged programs.
+/// Crashes and hangs caused by damaged programs.
 ///
-/// Programs of the conformance tests, without those that need a data file, get one to four wrong
-/// bytes each, and are loaded and run, each in a process of its own with 4 GiB of address space. A
-/// program that neither gives a result nor ends with an error has crashed, or it hangs. Here every
-/// method runs three times, on at most 2000 instructions and with memory for 64 times the file and
-/// 1 MiB; what takes more of it is a large allocation. The peer runs the method `forward` once, on
-/// zeros.
+/// Takes the programs of the conformance tests that need no data file and damages one to four bytes
+/// of each. Every damaged program is loaded and run in a separate process with 4 GiB of address
+/// space. A process that ends without a result or an error has crashed; a process that exceeds
+/// `--seconds` hangs. Afferent runs every method three times, with at most 2000 instructions and
+/// memory for 64 times the file size plus 1 MiB; exceeding this limit counts as a large allocation.
+/// The peer runs the method `forward` once, on zeros.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
     #[command(flatten)]
     peer: PeerOption,
-    /// Damaged files.
+    /// Number of damaged files.
     #[arg(long, default_value_t = 450)]
     files: usize,
-    /// What the damage depends on.
+    /// Random seed of the damage.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Time after which a process hangs.
+    /// Time limit of a process in seconds.
     #[arg(long, default_value_t = 10)]
     seconds: u64,
 }
 
-/// Loads and runs a program within limits: what a new process is started for.
+/// Loads and runs one program within limits; run in a new process.
 #[derive(Debug, clap::Args)]
 pub(crate) struct OnceOptions {
     program: PathBuf,
@@ -79,21 +78,21 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Table>> {
             };
             outcome(&words, folder.path(), limit)
         };
-        let good = seeds.iter().map(|seed| (seed, seed.bytes.clone()));
-        let good: Outcomes = good.map(&mut attempt).collect::<Result<_>>()?;
-        table.row(good.row(format!("{name}: {} good files", seeds.len())));
+        let valid = seeds.iter().map(|seed| (seed, seed.bytes.clone()));
+        let valid: Outcomes = valid.map(&mut attempt).collect::<Result<_>>()?;
+        table.row(valid.row(format!("{name}: {} valid files", seeds.len())));
         let damaged = corrupted(&seeds, options.files, options.seed);
         let damaged: Outcomes = damaged.map(&mut attempt).collect::<Result<_>>()?;
         table.row(damaged.row(format!("{name}: damaged files")));
         if !damaged.crashes.is_empty() {
-            let ways = damaged.crashes.iter().map(|(how, count)| format!("{count} by {how}"));
-            table.note(format!("{name}: {}", ways.collect::<Vec<_>>().join(", ")));
+            let causes = damaged.crashes.iter().map(|(cause, count)| format!("{count} × {cause}"));
+            table.note(format!("{name}: {}", causes.collect::<Vec<_>>().join(", ")));
         }
     }
     Ok(vec![table])
 }
 
-/// Loads and runs a program; it is an error if nothing runs to its end.
+/// Loads and runs a program. Returns an error if no method completes.
 pub(crate) fn once(options: &OnceOptions) -> Result<()> {
     let bytes = fs::read(&options.program)?;
     allocations::limit(allowance(bytes.len()));
@@ -106,7 +105,7 @@ pub(crate) fn once(options: &OnceOptions) -> Result<()> {
 
 const COLUMNS: &[&str] = &["runtime", "results", "errors", "crashes", "hangs", "large allocations"];
 
-/// What became of a program.
+/// Outcome of running a program.
 #[derive(Debug, PartialEq, Eq)]
 enum Outcome {
     Result,
@@ -116,12 +115,12 @@ enum Outcome {
     LargeAllocation,
 }
 
-/// What became of several programs.
+/// Number of programs by outcome.
 #[derive(Debug, Default)]
 struct Outcomes {
     results: usize,
     errors: usize,
-    /// How processes ended, and how many of them.
+    /// Number of crashes by exit status.
     crashes: BTreeMap<String, usize>,
     hangs: usize,
     large_allocations: usize,
@@ -134,7 +133,7 @@ impl FromIterator<Outcome> for Outcomes {
             *match outcome {
                 Outcome::Result => &mut outcomes.results,
                 Outcome::Error => &mut outcomes.errors,
-                Outcome::Crash(how) => outcomes.crashes.entry(how).or_default(),
+                Outcome::Crash(status) => outcomes.crashes.entry(status).or_default(),
                 Outcome::Hang => &mut outcomes.hangs,
                 Outcome::LargeAllocation => &mut outcomes.large_allocations,
             } += 1;
@@ -151,14 +150,14 @@ impl Outcomes {
     }
 }
 
-/// Zeros for the inputs of `forward`, as files; none where the peer's program cannot be given them.
+/// Input files for `forward`, filled with zeros; empty if the peer does not support the dtypes.
 fn inputs(seed: &Seed, folder: &Path) -> Vec<PathBuf> {
     let folder = folder.join(&seed.name);
     let write = || {
         let file = ModelFile::from_bytes(&seed.name, &seed.bytes)?;
         let model = Model::new(file, ModelOptions::new(afferent_kernels::KERNELS));
         fs::create_dir(&folder)?;
-        subject::write(&subject::zeros(&model)?, &folder)
+        bench_target::write(&bench_target::zeros(&model)?, &folder)
     };
     write().unwrap_or_default()
 }
@@ -168,14 +167,14 @@ fn own_command(program: &Path) -> Result<Vec<String>> {
     Ok(vec![own, "damaged-once".to_owned(), program.display().to_string()])
 }
 
-/// Runs the command `words`, for at most `limit`.
-fn outcome(words: &[String], folder: &Path, limit: Duration) -> Result<Outcome> {
+/// Runs `command` for at most `limit`.
+fn outcome(command: &[String], folder: &Path, limit: Duration) -> Result<Outcome> {
     const LIMITED: &str = "ulimit -c 0; ulimit -v 4194304; exec \"$@\"";
     let errors = folder.join("errors");
     let mut child = Command::new("sh")
         .args(["-c", LIMITED, "sh"])
-        .args(words)
-        .stdout(File::create(folder.join("printed"))?)
+        .args(command)
+        .stdout(File::create(folder.join("output"))?)
         .stderr(File::create(&errors)?)
         .spawn()
         .context("cannot start sh")?;
@@ -192,14 +191,14 @@ fn outcome(words: &[String], folder: &Path, limit: Duration) -> Result<Outcome> 
         sleep(Duration::from_millis(1));
     };
     let errors = fs::read(errors)?;
-    Ok(judge(status, &String::from_utf8_lossy(&errors)))
+    Ok(classify(status, &String::from_utf8_lossy(&errors)))
 }
 
-fn judge(status: ExitStatus, errors: &str) -> Outcome {
+fn classify(status: ExitStatus, errors: &str) -> Outcome {
     match status.code() {
         Some(0) => Outcome::Result,
         Some(1) => Outcome::Error,
-        // What Rust says before it aborts.
+        // Message of the Rust runtime before it aborts.
         _ if errors.contains("memory allocation of") => Outcome::LargeAllocation,
         _ => Outcome::Crash(status.to_string()),
     }
@@ -217,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn outcomes_are_told_apart() {
+    fn outcomes_are_classified() {
         const LONG: Duration = Duration::from_secs(60);
         check("echo result", LONG, Outcome::Result);
         check("exit 1", LONG, Outcome::Error);

@@ -1,4 +1,4 @@
-//! A camera and an inertial measurement unit, joined in time.
+//! Synchronization of a camera and an inertial measurement unit (IMU).
 
 use std::{
     sync::{
@@ -17,133 +17,135 @@ use anyhow::{Context, Result};
 
 use crate::{
     allocations,
-    figures::{self, Figure, quantile},
+    closure_graph::{ClosureGraph, policy},
+    metrics::{self, Metric, quantile},
     process,
-    scripted::{Scripted, policy},
 };
 
-/// 60 pictures and 1000 measurements of motion a second, joined by interpolation.
+/// Joins 60 images and 1000 IMU measurements per second by interpolation.
 ///
-/// Every picture has to get a measurement made for its time. The time of the join is from when the
-/// picture leaves its source until the node has both; it contains the wait for the measurement
-/// after the picture, which is a millisecond at most. Memory is looked at all the time.
+/// Every image must get a measurement interpolated for its timestamp. The join latency is the time
+/// from sending the image to the call of the synchronizer. It includes the wait of at most 1 ms for
+/// the measurement after the image. Resident memory is polled during the run.
 ///
-/// Fails when a figure is above its limit.
+/// Fails if a metric exceeds its limit.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
-    /// How long pictures come.
+    /// Duration in seconds.
     #[arg(long, default_value_t = 60.0)]
     seconds: f64,
 }
 
-/// A picture of 1920 by 1080 points in three colours.
-const BYTES: usize = 1920 * 1080 * 3;
+/// Size of a 1920 × 1080 RGB image.
+const IMAGE_BYTES: usize = 1920 * 1080 * 3;
 
-const PICTURE_PERIOD: Duration = Duration::from_nanos(16_666_667);
+const IMAGE_PERIOD: Duration = Duration::from_nanos(16_666_667);
 const IMU_PERIOD: Duration = Duration::from_millis(1);
 
-/// Measurements come so much earlier and later than pictures.
+/// Time with measurements but without images, at the start and at the end.
 const LEAD: Duration = Duration::from_millis(200);
 
-/// Pictures that are not measured: until all memory is there.
-const WARMUP: usize = 30;
+/// Images before the measurement, until all memory is allocated.
+const WARMUP_IMAGES: usize = 30;
 
 #[derive(Debug, Clone, Default)]
-struct Picture {
+struct Image {
     pixels: Vec<u8>,
-    /// When it left, in nanoseconds since the start.
-    left: u64,
+    /// Time of sending, in nanoseconds since the start.
+    sent_ns: u64,
 }
 
-impl Payload for Picture {
-    const TYPE: &'static str = "bench/Picture";
+impl Payload for Image {
+    const TYPE: &'static str = "bench/Image";
 }
 
-const PICTURE: In<Picture> = In::at(0, "picture");
+const IMAGE: In<Image> = In::at(0, "image");
 const MOTION: In<Imu> = In::at(1, "motion");
-const OUT: Out<Picture> = Out::at(0, "out");
+const OUT: Out<Image> = Out::at(0, "out");
 const IMU: Out<Imu> = Out::at(0, "imu");
 
-/// What the joining node has seen.
+/// Results of the joining node.
 #[derive(Default)]
-struct Seen {
-    times: Mutex<Vec<f64>>,
-    /// Pictures without a measurement, or with one of another time.
+struct Joined {
+    /// Join latency of each image, in nanoseconds.
+    latencies: Mutex<Vec<f64>>,
+    /// Images without a measurement, or with one of another time.
     wrong: AtomicU64,
-    /// Allocations of the program when the first picture came that is measured, and the last but
-    /// one, after which a thread ends.
+    /// Allocations of the program at the first measured image and at the last but one. A thread ends
+    /// after the last one.
     allocations: [AtomicU64; 2],
 }
 
-/// The figures as text, and whether they are as they should be.
+/// Returns the metrics as text, and an error if a metric exceeds its limit.
 pub(crate) fn run(options: &Options, json: bool) -> Result<(String, Result<()>)> {
-    let pictures = (options.seconds / PICTURE_PERIOD.as_secs_f64()).max(1.0) as usize + WARMUP;
-    let seen = Arc::new(Seen::default());
-    seen.times.lock().unwrap_or_else(PoisonError::into_inner).reserve(pictures);
-    let session = graph(pictures, &seen).start(RunOptions::default())?;
-    // What waiting allocates, it allocates before anything is counted.
-    let waits = thread::spawn(move || session.wait());
-    let growth = growth(Duration::from_secs_f64(options.seconds))?;
-    let report = waits.join().ok().context("the wait for the graph panicked")??;
-    let figures = figures(pictures, &seen, &report, growth)?;
-    let title = format!("60 pictures and 1000 measurements a second for {} s", options.seconds);
-    Ok((figures::text(title, &figures, Vec::new(), json), figures::verdict(&figures)))
+    let images = (options.seconds / IMAGE_PERIOD.as_secs_f64()).max(1.0) as usize + WARMUP_IMAGES;
+    let joined = Arc::new(Joined::default());
+    joined.latencies.lock().unwrap_or_else(PoisonError::into_inner).reserve(images);
+    let session = graph(images, &joined).start(RunOptions::default())?;
+    // Start the thread now, so that its allocations are not counted.
+    let waiter = thread::spawn(move || session.wait());
+    let growth = memory_growth(Duration::from_secs_f64(options.seconds))?;
+    let report = waiter.join().ok().context("the thread that waits for the graph panicked")??;
+    let metrics = metrics(images, &joined, &report, growth)?;
+    let title = format!("60 images and 1000 measurements per second for {} s", options.seconds);
+    Ok((metrics::text(title, &metrics, Vec::new(), json), metrics::verdict(&metrics)))
 }
 
-fn figures(pictures: usize, seen: &Seen, report: &Report, growth: u64) -> Result<Vec<Figure>> {
-    let mut times = seen.times.lock().unwrap_or_else(PoisonError::into_inner).split_off(WARMUP);
-    let lead = report.edges[0].join.context("the node joins")?;
-    let unmatched = pictures as u64 - lead.matched + seen.wrong.load(Ordering::SeqCst);
-    // Measurements that come when there are no more pictures are dropped too.
+fn metrics(images: usize, joined: &Joined, report: &Report, growth: u64) -> Result<Vec<Metric>> {
+    let mut latencies = joined.latencies.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut latencies = latencies.split_off(WARMUP_IMAGES);
+    let primary = report.edges[0].join.context("the node is a synchronizer")?;
+    let unmatched = images as u64 - primary.matched + joined.wrong.load(Ordering::SeqCst);
+    // Exclude measurements that are dropped after the last image.
     let lost = |counts: &EdgeCounts| counts.dropped() - counts.dropped_closed;
     let dropped = report.edges.iter().map(|edge| lost(&edge.counts)).sum::<u64>();
-    let [began, ended] = [0, 1].map(|place| seen.allocations[place].load(Ordering::SeqCst));
+    let [first, last] = [0, 1].map(|index| joined.allocations[index].load(Ordering::SeqCst));
     let peak = report.edges.iter().map(|edge| edge.counts.peak).max().unwrap_or(0);
-    let micros = |times: &mut [f64], share| quantile(times, share) / 1e3;
+    let micros = |latencies: &mut [f64], q| quantile(latencies, q) / 1e3;
     Ok(vec![
-        Figure::new("flow_pictures", lead.matched as f64, "matched"),
-        Figure::new("flow_unmatched", unmatched as f64, "pictures").at_most(0.0),
-        Figure::new("flow_late", lead.late as f64, "pictures").at_most(0.0),
-        Figure::new("flow_drops", dropped as f64, "packets").at_most(0.0),
-        Figure::new("flow_join", micros(&mut times, 0.5), "us"),
-        Figure::new("flow_join_p99", micros(&mut times, 0.99), "us").at_most(2000.0),
-        Figure::new("flow_join_max", micros(&mut times, 1.0), "us"),
-        Figure::new("flow_allocations", (ended - began) as f64, "").at_most(0.0),
-        Figure::new("flow_peak", peak as f64, "packets waiting"),
-        Figure::new("flow_growth", growth as f64 / 1024.0, "KiB").at_most(1024.0),
+        Metric::new("flow_images", primary.matched as f64, "matched"),
+        Metric::new("flow_unmatched", unmatched as f64, "images").at_most(0.0),
+        Metric::new("flow_late", primary.late as f64, "images").at_most(0.0),
+        Metric::new("flow_drops", dropped as f64, "packets").at_most(0.0),
+        Metric::new("flow_join", micros(&mut latencies, 0.5), "us"),
+        Metric::new("flow_join_p99", micros(&mut latencies, 0.99), "us").at_most(2000.0),
+        Metric::new("flow_join_max", micros(&mut latencies, 1.0), "us"),
+        Metric::new("flow_allocations", (last - first) as f64, "").at_most(0.0),
+        Metric::new("flow_peak", peak as f64, "queued packets"),
+        Metric::new("flow_growth", growth as f64 / 1024.0, "KiB").at_most(1024.0),
     ])
 }
 
-fn graph(pictures: usize, seen: &Arc<Seen>) -> Scripted {
-    const CAMERA: &[Port] = &[OUT.port()];
-    const MOTIONS: &[Port] = &[IMU.port()];
-    const JOIN: &[Port] = &[PICTURE.port(), MOTION.port()];
+fn graph(images: usize, joined: &Arc<Joined>) -> ClosureGraph {
+    const CAMERA_PORTS: &[Port] = &[OUT.port()];
+    const IMU_PORTS: &[Port] = &[IMU.port()];
+    const JOIN_PORTS: &[Port] = &[IMAGE.port(), MOTION.port()];
     let start = Instant::now();
     let now = move || start.elapsed().as_nanos() as u64;
     let first = Timestamp::ZERO + LEAD;
-    let due = move |number: usize| first + PICTURE_PERIOD * u32::try_from(number).unwrap_or(0);
+    let due = move |number: usize| first + IMAGE_PERIOD * u32::try_from(number).unwrap_or(0);
 
-    let mut graph = Scripted::default();
+    let mut graph = ClosureGraph::default();
     let mut sent = 0;
-    let camera = graph.node("camera", "camera", CAMERA, move |cx| {
+    let camera = graph.node("camera", "camera", CAMERA_PORTS, move |cx| {
         if cx.now() < first {
             return cx.resume_at(first);
         }
-        let mut picture = cx.loan(OUT);
-        picture.pixels.resize(BYTES, 0);
-        picture.pixels[..1920 * 3].fill(sent as u8);
-        picture.left = now();
-        cx.send_at(OUT, cx.now(), picture);
+        let mut image = cx.loan(OUT);
+        image.pixels.resize(IMAGE_BYTES, 0);
+        image.pixels[..1920 * 3].fill(sent as u8);
+        image.sent_ns = now();
+        cx.send_at(OUT, cx.now(), image);
         sent += 1;
         cx.resume_at(due(sent));
-        if sent == pictures {
+        if sent == images {
             cx.end();
         }
     });
-    let (mut measured, end) = (0, due(pictures) + LEAD);
-    let motion = graph.node("motion", "motion", MOTIONS, move |cx| {
+    let (mut measured, end) = (0, due(images) + LEAD);
+    let motion = graph.node("motion", "motion", IMU_PORTS, move |cx| {
         let at = cx.now();
-        // Interpolation of a value that grows with time gives the time.
+        // The value is the time, so interpolation returns the timestamp of the image.
         let seconds = at.as_secs_f64() as f32;
         cx.send_at(IMU, at, Imu { angular_velocity_rad_s: [seconds; 3], ..Imu::default() });
         measured += 1;
@@ -152,32 +154,32 @@ fn graph(pictures: usize, seen: &Arc<Seen>) -> Scripted {
             cx.end();
         }
     });
-    let (seen, mut received) = (seen.clone(), 0);
-    let join = graph.node("join", "join", JOIN, move |cx| {
-        let arrived = now();
-        let is_right = cx.get(MOTION).is_some_and(|imu| {
+    let (joined, mut received) = (joined.clone(), 0);
+    let join = graph.node("join", "join", JOIN_PORTS, move |cx| {
+        let arrived_ns = now();
+        let is_correct = cx.get(MOTION).is_some_and(|imu| {
             (imu.angular_velocity_rad_s[0] - cx.at().as_secs_f64() as f32).abs() < 0.01
         });
-        seen.wrong.fetch_add(u64::from(!is_right), Ordering::Relaxed);
-        if let Some(picture) = cx.get(PICTURE) {
-            let mut times = seen.times.lock().unwrap_or_else(PoisonError::into_inner);
-            times.push((arrived - picture.left) as f64);
+        joined.wrong.fetch_add(u64::from(!is_correct), Ordering::Relaxed);
+        if let Some(image) = cx.get(IMAGE) {
+            let mut latencies = joined.latencies.lock().unwrap_or_else(PoisonError::into_inner);
+            latencies.push((arrived_ns - image.sent_ns) as f64);
         }
         received += 1;
-        if received == WARMUP {
-            seen.allocations[0].store(allocations::count(), Ordering::SeqCst);
-        } else if received + 1 == pictures {
-            seen.allocations[1].store(allocations::count(), Ordering::SeqCst);
+        if received == WARMUP_IMAGES {
+            joined.allocations[0].store(allocations::count(), Ordering::SeqCst);
+        } else if received + 1 == images {
+            joined.allocations[1].store(allocations::count(), Ordering::SeqCst);
         }
     });
-    graph.edge((camera, "out"), (join, "picture"), policy(OnFull::Block, 4));
+    graph.edge((camera, "out"), (join, "image"), policy(OnFull::Block, 4));
     let edge = graph.edge((motion, "imu"), (join, "motion"), policy(OnFull::DropOldest, 64));
     edge.sync = Some(SyncPolicy::Interpolate);
     graph
 }
 
-/// How much the resident memory grows during most of this time, in bytes.
-fn growth(run: Duration) -> Result<u64> {
+/// Growth of the resident memory in bytes, from 10 % to 90 % of `run`.
+fn memory_growth(run: Duration) -> Result<u64> {
     thread::sleep(LEAD + run / 10);
     let first = process::resident_bytes()?;
     let (begin, mut largest) = (Instant::now(), first);
@@ -193,11 +195,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_picture_gets_its_measurement() {
-        let seen = Arc::new(Seen::default());
-        let session = graph(WARMUP + 10, &seen).start(RunOptions::default()).unwrap();
+    fn every_image_gets_its_measurement() {
+        let joined = Arc::new(Joined::default());
+        let session = graph(WARMUP_IMAGES + 10, &joined).start(RunOptions::default()).unwrap();
         let report = session.wait().unwrap();
-        assert_eq!(report.edges[0].join.unwrap().matched, WARMUP as u64 + 10);
-        assert_eq!(seen.wrong.load(Ordering::SeqCst), 0);
+        assert_eq!(report.edges[0].join.unwrap().matched, WARMUP_IMAGES as u64 + 10);
+        assert_eq!(joined.wrong.load(Ordering::SeqCst), 0);
     }
 }

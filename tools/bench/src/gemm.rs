@@ -1,4 +1,4 @@
-//! Products of `f32` matrices, against the crate `rten-gemm`.
+//! GEMM in `f32`, compared with the crate `rten-gemm`.
 
 use std::time::Instant;
 
@@ -11,27 +11,27 @@ use rten_gemm::{GemmExecutor, GemmInputA, GemmInputB, GemmOptions};
 use rten_tensor::NdTensorView;
 
 use crate::{
-    table::{Table, figure},
+    table::{Table, format_number},
     timing,
 };
 
-/// Speed of `f32` matrix products, against `rten-gemm`, one thread.
+/// Speed of `f32` GEMM, compared with `rten-gemm`, on one thread.
 ///
-/// Each round computes every product here, by `rten-gemm`, and by `rten-gemm` with a right matrix
-/// that was packed before. Here nothing is packed before: weights of programs without delegate are
-/// not known to be constant. `GFLOP/s` counts a multiplication and an addition as two.
+/// Each round runs every GEMM with Afferent, with `rten-gemm`, and with `rten-gemm` and a prepacked
+/// right matrix. Afferent packs in every call, because the weights of programs without a delegate
+/// are not known to be constant. `GFLOP/s` counts a multiplication and an addition as two operations.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
-    /// Rounds, of which the median is taken.
+    /// Number of rounds; the result is their median.
     #[arg(long, default_value_t = 9)]
     rounds: usize,
-    /// Time for each product in a round, in milliseconds.
+    /// Time for each GEMM in a round, in milliseconds.
     #[arg(long, default_value_t = 30)]
     milliseconds: u64,
 }
 
-/// Rows, inner dimension and columns: squares, linear layers, and 1 × 1 convolutions of MobileNetV2
-/// with the image as columns.
+/// Rows, inner dimension and columns: square matrices, linear layers, and 1 × 1 convolutions of
+/// MobileNetV2 with one column for each pixel.
 const SHAPES: [[usize; 3]; 9] = [
     [64, 64, 64],
     [256, 256, 256],
@@ -44,7 +44,7 @@ const SHAPES: [[usize; 3]; 9] = [
     [320, 960, 49],
 ];
 
-/// Largest difference of two results, for numbers from -1 to 1.
+/// Maximum difference of two results, for inputs from -1 to 1.
 const TOLERANCE: f32 = 1e-3;
 
 pub(crate) fn run(options: &Options) -> Result<Vec<Table>> {
@@ -52,18 +52,18 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Table>> {
         "rows x inner x cols",
         "afferent GFLOP/s",
         "rten GFLOP/s",
-        "rten, packed before GFLOP/s",
+        "rten prepacked GFLOP/s",
         "afferent / rten",
-        "afferent / rten, packed before",
+        "afferent / rten prepacked",
     ];
     let isa = Isa::best();
-    let title = format!("products of f32 matrices, one thread, {isa:?}, {} rounds", options.rounds);
+    let title = format!("f32 GEMM, one thread, {isa:?}, {} rounds", options.rounds);
     let mut table = Table::new(title, &columns);
-    // Parallel loops that start in this pool stay in it.
+    // Parallel loops run in the pool in which they start.
     let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build()?;
     for shape in SHAPES {
         let row = pool.install(|| measure(isa, shape, options));
-        table.row(row.with_context(|| format!("product {}", name(shape)))?);
+        table.row(row.with_context(|| format!("GEMM {}", name(shape)))?);
     }
     Ok(vec![table])
 }
@@ -140,15 +140,15 @@ fn measure(isa: Isa, shape: [usize; 3], options: &Options) -> Result<[String; 6]
     for other in &results[1..] {
         let differences = results[0].iter().zip(other).map(|(own, other)| (own - other).abs());
         let largest = differences.fold(0.0, f32::max);
-        ensure!(largest <= TOLERANCE, "the results are {largest:e} apart");
+        ensure!(largest <= TOLERANCE, "the results differ by {largest:e}");
     }
     let speed = |times: &[f64]| {
         let flops = 2.0 * (rows * inner * cols) as f64;
-        figure(flops / timing::median(times.to_vec()) / 1e3)
+        format_number(flops / timing::median(times.to_vec()) / 1e3)
     };
     let ratio = |other: &[f64]| {
         let ratios = times[0].iter().zip(other).map(|(own, other)| other / own);
-        figure(timing::median(ratios.collect()))
+        format_number(timing::median(ratios.collect()))
     };
     let [own, plain, packed] = times.each_ref().map(|times| speed(times));
     Ok([name(shape), own, plain, packed, ratio(&times[1]), ratio(&times[2])])

@@ -1,4 +1,4 @@
-//! Language models against the official runtime: prefill and decode.
+//! Prefill and decode of language models, compared with the official runtime.
 
 use std::{
     fs,
@@ -15,51 +15,51 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 use crate::{
-    subject::model_options,
-    table::{Table, figure},
+    bench_target::model_options,
+    table::{Table, format_number},
     timing,
 };
 
-/// Tokens per second of language models: a prompt at once, and an answer token by token.
+/// Prefill and decode speed of language models, in tokens per second.
 ///
-/// `tools/bench/export_llama.py FOLDER` makes the models. Each round loads no model anew here, and
-/// runs the peer program once, which loads it; loading is not in the times of either, nor is a first
-/// run of the prompt on both sides, which finds caches cold. Both take the likeliest tokens; `same` counts the tokens of the answer, from its start, on which both
-/// agree. Below the table stands how fast a thread reads memory between the rounds: a token waits
-/// for the weights, and on a shared machine that is not the same every minute.
+/// `tools/bench/export_llama.py FOLDER` writes the models. Both sides decode greedily. Times exclude
+/// loading and a warm-up prefill; only the peer loads the model in every round. `same` is the length
+/// of the common prefix of both answers. The note below the table is the memory bandwidth of one
+/// thread, measured between the rounds: decoding is limited by reading the weights, and the
+/// bandwidth of a shared machine varies.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
     /// Folder with the models.
     folder: PathBuf,
-    /// The official runtime: a program like `tools/bench/official_llama.py`, which takes
+    /// Program that runs the official runtime, such as `tools/bench/official_llama.py`. It takes
     /// `MODEL.pte --prompt N --new N --threads N` and prints a JSON object with `prefill_us`,
     /// `decode_us` and `tokens`.
     #[arg(long = "peer", value_name = "PROGRAM")]
     peer: Option<PathBuf>,
-    /// Only models whose names have this in them.
+    /// Measure only models whose name contains this text.
     #[arg(long, default_value = "")]
     filter: String,
-    /// Tokens of the prompt.
+    /// Number of prompt tokens.
     #[arg(long, default_value_t = 128)]
     prompt: usize,
-    /// Tokens of the answer.
+    /// Number of generated tokens.
     #[arg(long, default_value_t = 33)]
     new: usize,
-    /// Rounds, of which the median is taken.
+    /// Number of rounds; the result is their median.
     #[arg(long, default_value_t = 5)]
     rounds: usize,
-    /// Threads of both sides.
+    /// Number of threads of both sides.
     #[arg(long, default_value_t = 1)]
     threads: usize,
 }
 
-/// Bytes that are read to see how fast memory is: more than caches hold.
-const READ: usize = 256 << 20;
+/// Size of the buffer for the bandwidth measurement; larger than the caches.
+const BANDWIDTH_BYTES: usize = 256 << 20;
 
-/// Words that are read together.
-const LINES: usize = 128;
+/// Independent accumulators of the bandwidth measurement.
+const ACCUMULATORS: usize = 128;
 
-/// What one run took, in microseconds, and the tokens that it gave.
+/// Times and tokens of one run.
 struct Run {
     prefill_us: f64,
     decode_us: f64,
@@ -67,15 +67,15 @@ struct Run {
 }
 
 pub(crate) fn run(options: &Options) -> Result<Vec<Table>> {
-    ensure!(options.new > 1, "an answer of one token decodes none");
+    ensure!(options.new > 1, "--new must be at least 2; the first token belongs to the prefill");
     let columns = [
         "model",
         "prefill tokens/s",
         "official",
-        "ours / official time",
+        "afferent / official time",
         "decode tokens/s",
         "official",
-        "ours / official time",
+        "afferent / official time",
         "same",
     ];
     let Options { prompt, new, rounds, threads, .. } = options;
@@ -94,19 +94,19 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Table>> {
         }
     }
     paths.sort_unstable();
-    ensure!(!paths.is_empty(), "{} holds no such model", options.folder.display());
-    let (memory, mut reads) = (vec![1_u32; READ / size_of::<u32>()], Vec::new());
+    ensure!(!paths.is_empty(), "{} contains no such model", options.folder.display());
+    let (buffer, mut bandwidths) = (vec![1_u32; BANDWIDTH_BYTES / size_of::<u32>()], Vec::new());
     for (name, path) in &paths {
-        match measure(path, options, || reads.push(read(&memory))) {
+        match measure(path, options, || bandwidths.push(bandwidth(&buffer))) {
             Ok(cells) => table.row(std::iter::once(name.clone()).chain(cells)),
             Err(error) => table.note(format!("{name}: skipped ({error:#})")),
         }
     }
-    let least = figure(reads.iter().copied().fold(f64::INFINITY, f64::min));
-    let most = figure(reads.iter().copied().fold(0.0, f64::max));
-    if !reads.is_empty() {
-        let median = figure(timing::median(reads));
-        table.note(format!("memory: a thread reads {median} GB/s, {least} to {most}"));
+    let min = format_number(bandwidths.iter().copied().fold(f64::INFINITY, f64::min));
+    let max = format_number(bandwidths.iter().copied().fold(0.0, f64::max));
+    if !bandwidths.is_empty() {
+        let median = format_number(timing::median(bandwidths));
+        table.note(format!("memory bandwidth of a thread: {median} GB/s ({min} to {max})"));
     }
     if options.peer.is_none() {
         table.note("peer: skipped (pass --peer PROGRAM)");
@@ -133,28 +133,28 @@ fn measure(path: &Path, options: &Options, mut between: impl FnMut()) -> Result<
     let same = same.min().map_or("-".to_owned(), |same| format!("{same}/{}", options.new));
     let columns = |time: fn(&Run) -> f64, tokens: usize| {
         let rate = |runs: &[Run]| {
-            figure(tokens as f64 * 1e6 / timing::median(runs.iter().map(time).collect()))
+            format_number(tokens as f64 * 1e6 / timing::median(runs.iter().map(time).collect()))
         };
         let ratios = own.iter().zip(&peer).map(|(own, peer)| time(own) / time(peer));
-        [rate(&own), rate(&peer), figure(timing::median(ratios.collect()))]
+        [rate(&own), rate(&peer), format_number(timing::median(ratios.collect()))]
     };
     let [prefill, official_prefill, prefill_ratio] = columns(|run| run.prefill_us, options.prompt);
     let [decode, official_decode, decode_ratio] = columns(|run| run.decode_us, options.new - 1);
     Ok([prefill, official_prefill, prefill_ratio, decode, official_decode, decode_ratio, same])
 }
 
-/// How fast one thread reads `memory`, in GB/s.
-fn read(memory: &[u32]) -> f64 {
+/// Read bandwidth of one thread over `buffer`, in GB/s.
+fn bandwidth(buffer: &[u32]) -> f64 {
     let start = Instant::now();
-    let both = |mut sums: [u32; LINES], line: &[u32; LINES]| {
-        sums.iter_mut().zip(line).for_each(|(sum, word)| *sum ^= word);
+    let add = |mut sums: [u32; ACCUMULATORS], chunk: &[u32; ACCUMULATORS]| {
+        sums.iter_mut().zip(chunk).for_each(|(sum, word)| *sum ^= word);
         sums
     };
-    black_box(Isa::best().call(|| memory.as_chunks().0.iter().fold([0; LINES], both)));
-    size_of_val(memory) as f64 / 1000.0 / timing::micros(start.elapsed())
+    black_box(Isa::best().call(|| buffer.as_chunks().0.iter().fold([0; ACCUMULATORS], add)));
+    size_of_val(buffer) as f64 / 1000.0 / timing::micros(start.elapsed())
 }
 
-/// The same prompt as that of the peer program.
+/// Prompt of `len` tokens, equal to that of the peer program.
 fn prompt(len: usize) -> Vec<u32> {
     (0..len).zip((3..).step_by(37)).map(|(_, token)| token % 8000).collect()
 }
@@ -163,19 +163,19 @@ fn generate(generator: &mut Generator, prompt_len: usize, new: usize) -> Result<
     generator.reset();
     let start = Instant::now();
     generator.push(&prompt(prompt_len))?;
-    let mut next = likeliest(generator.logits(None)?);
+    let mut next = greedy_token(generator.logits(None)?);
     let prefill_us = timing::micros(start.elapsed());
     let mut tokens = vec![u64::from(next)];
     let start = Instant::now();
     while tokens.len() < new {
         generator.push(&[next])?;
-        next = likeliest(generator.logits(None)?);
+        next = greedy_token(generator.logits(None)?);
         tokens.push(u64::from(next));
     }
     Ok(Run { prefill_us, decode_us: timing::micros(start.elapsed()), tokens })
 }
 
-fn likeliest(logits: &[f32]) -> u32 {
+fn greedy_token(logits: &[f32]) -> u32 {
     let best = logits.iter().zip(0..).fold((f32::NEG_INFINITY, 0), |best, (&logit, token)| {
         if logit > best.0 { (logit, token) } else { best }
     });
@@ -194,10 +194,10 @@ fn official(program: &Path, model: &Path, options: &Options) -> Result<Run> {
     let output = output.with_context(|| format!("cannot start {}", program.display()))?;
     let failed = || format!("{}: {}", program.display(), String::from_utf8_lossy(&output.stderr));
     ensure!(output.status.success(), failed());
-    let figures: Value = serde_json::from_slice(&output.stdout).with_context(failed)?;
+    let result: Value = serde_json::from_slice(&output.stdout).with_context(failed)?;
     let time =
-        |name: &str| figures[name].as_f64().with_context(|| format!("the peer has no {name}"));
-    let tokens = figures["tokens"].as_array().context("the peer has no tokens")?;
+        |name: &str| result[name].as_f64().with_context(|| format!("the peer printed no {name}"));
+    let tokens = result["tokens"].as_array().context("the peer printed no tokens")?;
     Ok(Run {
         prefill_us: time("prefill_us")?,
         decode_us: time("decode_us")?,

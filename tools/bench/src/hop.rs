@@ -1,9 +1,9 @@
-//! What it costs to hand a packet from node to node, and what an idle graph costs.
+//! Latency of an edge, within a thread and between threads, and the cost of an idle graph.
 
 mod fused;
 mod idle;
+mod images;
 mod peers;
-mod pictures;
 mod threads;
 
 use std::{path::PathBuf, time::Duration};
@@ -11,49 +11,50 @@ use std::{path::PathBuf, time::Duration};
 use anyhow::Result;
 
 use crate::{
-    figures::{self, Figure, quantile},
-    scripted,
+    closure_graph,
+    metrics::{self, Metric, quantile},
     timing::median,
 };
 
-/// Time of a hop, within a thread and between threads; pictures; the start of a graph; idleness.
+/// Latency of edges, image transport, and the startup and idle cost of a graph.
 ///
-/// A fused hop is one of a chain on one thread: a source, ten nodes that change a number, a sink,
-/// with all metrics, back to back; batches of packets are timed, so that there is no clock of ours
-/// in it. A hop between threads is measured with 1 ms between packets, so that the receiver sleeps;
-/// that of dora is between two processes, once, since it has no nodes in threads.
-/// Pictures of 6.2 MB pass five nodes on three threads. What is compared takes turns, and figures
-/// are medians over the rounds. On a machine with other work, start it with real-time priority
+/// A hop is the path of a packet from one node to the next. `fused_hop` is a hop in a fused chain: a
+/// source, ten nodes that increment a number, and a sink on one thread, with all metrics, back to
+/// back. Times are taken per batch of packets, so the benchmark adds no clock reads per hop.
+/// `thread_hop` is a hop between threads with 1 ms between packets, so that the receiver sleeps. dora
+/// is measured once, between two processes, because it runs every node in its own process. Images of
+/// 6.2 MB pass five nodes on three threads. Both sides of a comparison alternate, and results are
+/// medians of the rounds. On a machine with other load, start the benchmark with real-time priority
 /// (`chrt -f 1`).
 ///
-/// Fails when a figure is above its limit.
+/// Fails if a metric exceeds its limit.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
-    /// The program with the other frameworks: `cargo build --release` in `tools/bench/peers`.
+    /// Program with the other frameworks, built by `cargo build --release` in `tools/bench/peers`.
     #[arg(long, value_name = "PROGRAM")]
     peers: Option<PathBuf>,
-    /// A Python whose environment has `dora-rs` and `dora-rs-cli`.
+    /// Python with `dora-rs` and `dora-rs-cli` in its environment.
     #[arg(long, value_name = "PYTHON")]
     dora: Option<PathBuf>,
-    /// How often everything is measured.
+    /// Number of rounds.
     #[arg(long, default_value_t = 5)]
     rounds: usize,
-    /// Packets back to back in each round.
+    /// Number of back-to-back packets per round.
     #[arg(long, default_value_t = 500_000)]
     packets: usize,
-    /// Seconds of each round with sleeping receivers.
+    /// Duration of a round with sleeping receivers, in seconds.
     #[arg(long, default_value_t = 2.0)]
     seconds: f64,
-    /// Seconds of pictures, and of idleness.
+    /// Duration of the image benchmark and of the idle benchmark, in seconds.
     #[arg(long, default_value_t = 5.0)]
     idle_seconds: f64,
 }
 
-/// Packets in each batch that is timed.
-const BATCH: usize = 1000;
+/// Packets per timed batch.
+const BATCH_PACKETS: usize = 1000;
 
-/// Time between packets that finds the receiver asleep.
-const GAP: Duration = Duration::from_millis(1);
+/// Time between packets, long enough for the receiver to sleep.
+const PACKET_GAP: Duration = Duration::from_millis(1);
 
 /// Median and 99th percentile of each round.
 #[derive(Debug, Default)]
@@ -68,27 +69,27 @@ impl Rounds {
         self.p99.push(quantile(&mut times, 0.99));
     }
 
-    /// Two figures in the unit, with those of `peer` where there are any, and up to `share` of
-    /// them allowed.
-    fn figures(
+    /// Metrics for p50 and p99 in `unit`, with the values of `peer`. The limit is `max_ratio` times
+    /// the value of the peer.
+    fn metrics(
         self,
         names: [&'static str; 2],
         (unit, ns): (&'static str, f64),
         peer: Option<(&'static str, Self)>,
-        share: Option<f64>,
-    ) -> [Figure; 2] {
+        max_ratio: Option<f64>,
+    ) -> [Metric; 2] {
         let values = [self.p50, self.p99].map(|rounds| median(rounds) / ns);
         let peers = peer.map(|(name, rounds)| {
             [rounds.p50, rounds.p99].map(|rounds| (name, median(rounds) / ns))
         });
-        [0, 1].map(|place| {
-            let figure = Figure::new(names[place], values[place], unit);
-            match (peers, share) {
-                (Some(peers), Some(share)) => {
-                    figure.peer(peers[place].0, peers[place].1).at_most(peers[place].1 * share)
+        [0, 1].map(|index| {
+            let metric = Metric::new(names[index], values[index], unit);
+            match (peers, max_ratio) {
+                (Some(peers), Some(ratio)) => {
+                    metric.peer(peers[index].0, peers[index].1).at_most(peers[index].1 * ratio)
                 }
-                (Some(peers), None) => figure.peer(peers[place].0, peers[place].1),
-                (None, _) => figure,
+                (Some(peers), None) => metric.peer(peers[index].0, peers[index].1),
+                (None, _) => metric,
             }
         })
     }
@@ -97,13 +98,13 @@ impl Rounds {
 const NS: (&str, f64) = ("ns", 1.0);
 const MICROS: (&str, f64) = ("us", 1e3);
 
-/// The figures as text, and whether they are as they should be.
+/// Returns the metrics as text, and an error if a metric exceeds its limit.
 pub(crate) fn run(options: &Options, json: bool) -> Result<(String, Result<()>)> {
-    let mut figures = Vec::new();
-    figures.extend(fused_hops(options)?);
-    figures.extend(thread_hops(options)?);
-    figures.extend(picture_figures(options)?);
-    figures.extend(idle::figures(Duration::from_secs_f64(options.idle_seconds))?);
+    let mut metrics = Vec::new();
+    metrics.extend(fused_hops(options)?);
+    metrics.extend(thread_hops(options)?);
+    metrics.extend(image_metrics(options)?);
+    metrics.extend(idle::metrics(Duration::from_secs_f64(options.idle_seconds))?);
     let mut notes = Vec::new();
     if options.peers.is_none() {
         notes.push("copper, iceoryx2: skipped (pass --peers PROGRAM)".to_owned());
@@ -111,71 +112,70 @@ pub(crate) fn run(options: &Options, json: bool) -> Result<(String, Result<()>)>
     if options.dora.is_none() {
         notes.push("dora: skipped (pass --dora PYTHON)".to_owned());
     }
-    let title =
-        format!("hops: medians of {} rounds that take turns with the peers", options.rounds);
-    Ok((figures::text(title, &figures, notes, json), figures::verdict(&figures)))
+    let title = format!("hops: medians of {} rounds, alternating with the peers", options.rounds);
+    Ok((metrics::text(title, &metrics, notes, json), metrics::verdict(&metrics)))
 }
 
-fn fused_hops(options: &Options) -> Result<Vec<Figure>> {
-    let batches = (options.packets / BATCH).max(1);
-    let (mut ours, mut calls, mut copper) =
+fn fused_hops(options: &Options) -> Result<Vec<Metric>> {
+    let batches = (options.packets / BATCH_PACKETS).max(1);
+    let (mut own, mut calls, mut copper) =
         (Rounds::default(), Rounds::default(), Rounds::default());
     let mut allocations = 0;
     for _ in 0..options.rounds.max(1) {
         let (times, allocated) = fused::graph(batches)?;
         allocations += allocated;
-        ours.add(times);
+        own.add(times);
         calls.add(fused::boxed_calls(batches));
         if let Some(program) = &options.peers {
             copper.add(peers::copper(program, batches)?);
         }
     }
     let peer = options.peers.is_some().then_some(("copper", copper));
-    let mut figures = Vec::new();
-    figures.extend(ours.figures(["fused_hop", "fused_hop_p99"], NS, peer, Some(1.0)));
-    figures.push(Figure::new("fused_allocations", allocations as f64, "").at_most(0.0));
-    let [boxed_call, _] = calls.figures(["boxed_call", "boxed_call_p99"], NS, None, None);
-    figures.push(boxed_call);
-    Ok(figures)
+    let mut metrics = Vec::new();
+    metrics.extend(own.metrics(["fused_hop", "fused_hop_p99"], NS, peer, Some(1.0)));
+    metrics.push(Metric::new("fused_allocations", allocations as f64, "").at_most(0.0));
+    let [boxed_call, _] = calls.metrics(["boxed_call", "boxed_call_p99"], NS, None, None);
+    metrics.push(boxed_call);
+    Ok(metrics)
 }
 
-fn thread_hops(options: &Options) -> Result<Vec<Figure>> {
-    let packets = (options.seconds / GAP.as_secs_f64()).max(1.0) as usize;
-    let (mut ours, mut ring) = (Rounds::default(), Rounds::default());
+fn thread_hops(options: &Options) -> Result<Vec<Metric>> {
+    let packets = (options.seconds / PACKET_GAP.as_secs_f64()).max(1.0) as usize;
+    let (mut own, mut ring) = (Rounds::default(), Rounds::default());
     for _ in 0..options.rounds.max(1) {
-        ours.add(threads::graph(packets, GAP)?);
-        ring.add(threads::ring(packets, GAP));
+        own.add(threads::graph(packets, PACKET_GAP)?);
+        ring.add(threads::ring(packets, PACKET_GAP));
     }
     let peer = Some(("ringbuf and a futex", ring));
-    let mut figures: Vec<_> =
-        ours.figures(["thread_hop", "thread_hop_p99"], MICROS, peer, Some(1.1)).into();
+    let mut metrics: Vec<_> =
+        own.metrics(["thread_hop", "thread_hop_p99"], MICROS, peer, Some(1.1)).into();
     if let Some(python) = &options.dora {
         let mut dora = Rounds::default();
-        dora.add(peers::dora(python, packets, size_of::<Number>(), GAP)?);
-        figures.extend(dora.figures(["dora_hop", "dora_hop_p99"], MICROS, None, None));
+        dora.add(peers::dora(python, packets, size_of::<Number>(), PACKET_GAP)?);
+        metrics.extend(dora.metrics(["dora_hop", "dora_hop_p99"], MICROS, None, None));
     }
-    Ok(figures)
+    Ok(metrics)
 }
 
-fn picture_figures(options: &Options) -> Result<Vec<Figure>> {
-    let seen = pictures::run(options.idle_seconds)?;
-    let (mut ours, mut iceoryx) = (Rounds::default(), Rounds::default());
-    let packets = seen.pictures;
-    ours.add(seen.hops);
+fn image_metrics(options: &Options) -> Result<Vec<Metric>> {
+    let result = images::run(options.idle_seconds)?;
+    let (mut own, mut iceoryx) = (Rounds::default(), Rounds::default());
+    let packets = result.images;
+    own.add(result.hops);
     if let Some(program) = &options.peers {
-        iceoryx.add(peers::iceoryx(program, packets, pictures::BYTES, pictures::PERIOD)?);
+        iceoryx.add(peers::iceoryx(program, packets, images::IMAGE_BYTES, images::PERIOD)?);
     }
     let peer = options.peers.is_some().then_some(("iceoryx2", iceoryx));
-    let mut figures = Vec::new();
-    figures.extend(ours.figures(["picture_hop", "picture_hop_p99"], MICROS, peer, None));
-    let each = seen.allocations as f64 / packets as f64;
-    figures.push(Figure::new("picture_allocations", each, "per picture").at_most(0.0));
-    figures.push(Figure::new("picture_copies", seen.copies as f64, "").at_most(0.0));
-    figures.push(Figure::new("picture_drops", seen.dropped as f64, "").at_most(0.0));
-    Ok(figures)
+    let mut metrics = Vec::new();
+    metrics.extend(own.metrics(["image_hop", "image_hop_p99"], MICROS, peer, None));
+    let allocations = result.allocations as f64 / packets as f64;
+    metrics.push(Metric::new("image_allocations", allocations, "per image").at_most(0.0));
+    metrics.push(Metric::new("image_copies", result.copies as f64, "").at_most(0.0));
+    metrics.push(Metric::new("image_drops", result.dropped as f64, "").at_most(0.0));
+    Ok(metrics)
 }
 
-/// A number on its way.
+/// Payload of the hop benchmarks.
 #[derive(Debug, Clone, Default)]
 struct Number(u64);
 
@@ -183,9 +183,9 @@ impl afferent_graph::Payload for Number {
     const TYPE: &'static str = "bench/Number";
 }
 
-/// Packets that wait at most, where nothing else is at stake.
+/// Edge policy `block` with the default queue depth.
 fn block() -> afferent_spec::EdgePolicy {
-    scripted::policy(afferent_graph::OnFull::Block, afferent_spec::EdgePolicy::QUEUE)
+    closure_graph::policy(afferent_graph::OnFull::Block, afferent_spec::EdgePolicy::QUEUE)
 }
 
 #[cfg(test)]
@@ -193,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_batch_and_every_packet_is_timed() {
+    fn all_batches_and_packets_are_timed() {
         let (times, _) = fused::graph(3).unwrap();
         assert_eq!((times.len(), fused::boxed_calls(3).len()), (3, 3));
         assert!(times.iter().all(|time| *time > 0.0));
@@ -203,9 +203,9 @@ mod tests {
     }
 
     #[test]
-    fn pictures_arrive_uncopied() {
-        let seen = pictures::run(0.1).unwrap();
-        assert_eq!((seen.copies, seen.dropped), (0, 0));
-        assert_eq!(seen.hops.len(), seen.pictures * 2, "two edges lead to another thread");
+    fn images_are_not_copied() {
+        let result = images::run(0.1).unwrap();
+        assert_eq!((result.copies, result.dropped), (0, 0));
+        assert_eq!(result.hops.len(), result.images * 2, "two edges cross threads");
     }
 }

@@ -1,32 +1,36 @@
-//! Prints every figure that the project claims, with its peers in the same run.
+//! Benchmarks of Afferent and, in the same run, of its peers.
+//!
+//! Each subcommand is one module with an `Options` struct and a `run` function. `table` and
+//! `metrics` format the results; `peer` runs the official ExecuTorch runtime. Begin with `call`,
+//! the shortest benchmark of the runtime, or `hop`, that of the graph engine.
 
-#![expect(clippy::print_stdout, reason = "figures are what this program is for")]
-#![expect(clippy::print_stderr, reason = "long work shows how far it is")]
+#![expect(clippy::print_stdout, reason = "prints the results")]
+#![expect(clippy::print_stderr, reason = "prints the progress of long benchmarks")]
 
 mod agent;
 mod allocations;
 mod asr;
 mod attention;
+mod bench_target;
 mod call;
 mod callgrind;
+mod closure_graph;
 mod conversation;
 mod damaged;
 mod document;
 mod echo;
-mod figures;
 mod flow;
 mod gemm;
 mod generate;
 mod hop;
 mod load;
+mod metrics;
 mod models;
 mod operators;
 mod packages;
 mod peer;
 mod process;
-mod scripted;
 mod soak;
-mod subject;
 mod table;
 mod timing;
 mod tts;
@@ -38,9 +42,9 @@ use clap::{Parser, Subcommand};
 
 /// Measures Afferent.
 ///
-/// Whatever is compared is measured in one run; against a peer program in alternating rounds, so
-/// that a shared machine disturbs both sides alike. Compare the figures of one run with each other
-/// and never with those of another.
+/// Both sides of a comparison are measured in the same run, in alternating rounds with a peer
+/// program. Other load on the machine then affects both sides equally. Do not compare results of
+/// different runs.
 #[derive(Parser)]
 #[command(name = "afferent-bench", version)]
 struct Cli {
@@ -121,7 +125,7 @@ fn main() -> anyhow::Result<()> {
     show((text, Ok(())), cli.update.as_deref())
 }
 
-/// Prints figures, writes them to a document, and fails if a bar is missed.
+/// Prints the metrics, writes them to a document, then returns the verdict.
 fn show(
     (text, verdict): (String, anyhow::Result<()>),
     update: Option<&Path>,

@@ -1,4 +1,4 @@
-//! The portable kernels one by one, as a baseline for faster ones.
+//! Speed of single portable kernels.
 
 use std::time::{Duration, Instant};
 
@@ -6,26 +6,27 @@ use afferent_core::{Argument, Call, Scalar, ScalarType, Tensor, find_kernel};
 use anyhow::{Context, Result};
 
 use crate::{
-    table::{Table, figure},
+    table::{Table, format_number},
     timing,
 };
 
 /// Speed of single portable kernels, on one thread.
 ///
-/// Each kernel is called on `f32` tensors without a program, in batches of which the median is
-/// taken. `GFLOP/s` counts a multiplication and an addition as two; `GB/s` counts each element
-/// read and written once.
+/// Calls each kernel on `f32` tensors without a program. Results are medians over batches of calls.
+/// `GFLOP/s` counts a multiplication and an addition as two operations; `GB/s` counts each element
+/// read or written once.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
-    /// Time for each line, in milliseconds.
+    /// Time for each row, in milliseconds.
     #[arg(long, default_value_t = 300)]
     milliseconds: u64,
 }
 
-/// An argument of a kernel under test.
+/// Argument of a kernel.
 enum Value {
-    /// A tensor of the shape.
+    /// Input tensor of this shape.
     In(&'static [usize]),
+    /// Output tensor of this shape.
     Out(&'static [usize]),
     None,
     Ints(&'static [i64]),
@@ -34,12 +35,13 @@ enum Value {
 
 use Value::{In, Ints, None as Absent, Number, Out};
 
-/// A kernel at one shape.
+/// Kernel with arguments of one shape.
 struct Case {
     what: &'static str,
     shape: &'static str,
+    /// Operator name and overload.
     kernel: (&'static str, &'static str),
-    /// Multiplications and additions of a call, where arithmetic is what it takes.
+    /// Multiplications and additions of a call, if the kernel is compute-bound.
     flops: Option<f64>,
     arguments: Vec<Value>,
 }
@@ -52,9 +54,9 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Table>> {
             .with_context(|| format!("{} {}", case.what, case.shape))?;
         let flops = case.flops.map_or(f64::NAN, |flops| flops / micros / 1e3);
         let bandwidth = bytes as f64 / micros / 1e3;
-        let figures = [micros, flops, bandwidth].map(figure);
+        let numbers = [micros, flops, bandwidth].map(format_number);
         let names = [case.what, case.shape].map(str::to_owned);
-        table.row(names.into_iter().chain(figures));
+        table.row(names.into_iter().chain(numbers));
     }
     Ok(vec![table])
 }
@@ -139,7 +141,7 @@ fn layer_norm(shape: &'static str, x: Shape, [scale, mean]: [Shape; 2]) -> Case 
     case("layer_norm", shape, "aten::native_layer_norm", arguments)
 }
 
-/// The median time of a call, in microseconds, and the bytes that it reads and writes.
+/// Median time of a call in microseconds, and the bytes that it reads and writes.
 fn measure(case: &Case, time: Duration) -> Result<(f64, usize)> {
     let kernel = find_kernel(afferent_kernels::KERNELS, case.kernel.0, case.kernel.1);
     let kernel = kernel.with_context(|| format!("no kernel {}", case.kernel.0))?;
@@ -150,10 +152,10 @@ fn measure(case: &Case, time: Duration) -> Result<(f64, usize)> {
         }
     }
     let bytes = tensors.iter().map(|tensor| tensor.view().bytes().len()).sum();
-    let mut left = tensors.iter_mut();
+    let mut remaining = tensors.iter_mut();
     let mut arguments = Vec::new();
     for value in &case.arguments {
-        let mut next = || left.next().context("every tensor was made");
+        let mut next = || remaining.next().context("each tensor argument has a tensor");
         arguments.push(match value {
             In(_) => Argument::Tensor(next()?),
             Out(_) => Argument::Out(next()?),
@@ -163,7 +165,7 @@ fn measure(case: &Case, time: Duration) -> Result<(f64, usize)> {
         });
     }
     let mut call = Call::new(kernel);
-    // Once to provide memory, then to learn how many calls make a batch of a millisecond.
+    // The first call allocates memory; the next ones determine the size of a batch of 1 ms.
     call.run(&mut arguments)?;
     let micros = timing::batch(2, || call.run(&mut arguments))?;
     let size = (1e3 / micros).clamp(1.0, 1e5) as usize;
@@ -174,7 +176,7 @@ fn measure(case: &Case, time: Duration) -> Result<(f64, usize)> {
     Ok((timing::median(batches), bytes))
 }
 
-/// A tensor with small numbers, none of them denormal.
+/// Tensor filled with small numbers, none of them denormal.
 fn filled(sizes: &[usize]) -> Result<Tensor> {
     let mut tensor = Tensor::zeros(ScalarType::Float, sizes);
     for (at, element) in tensor.data_mut::<f32>()?.iter_mut().enumerate() {

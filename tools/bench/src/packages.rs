@@ -1,4 +1,4 @@
-//! The models of the pipelines on the portable kernels, against the official runtime.
+//! Shipped models on portable kernels, compared with the official runtime.
 
 use std::{
     fs,
@@ -9,16 +9,16 @@ use afferent_package::{ModelPackage, Variant};
 use anyhow::{Context, Result, ensure};
 
 use crate::{
+    bench_target::BenchTarget,
     peer::{self, PeerOption},
-    subject::Subject,
-    table::{Table, figure},
+    table::{Table, format_number},
 };
 
-/// Time of a call of each model of the pipelines, on portable kernels.
+/// Latency of the shipped models on portable kernels.
 ///
-/// Each package's portable program is called with inputs of zeros, in rounds that alternate with
-/// the peer, which runs the same file with its own portable kernels. `real time` is the share of
-/// one processor that the model needs: the time of a call by the sound that a call consumes.
+/// Runs the portable program of each package on zeros, in rounds that alternate with the peer, which
+/// runs the same file with its own portable kernels. `real time` is the time of a call divided by the
+/// duration of the audio that a call consumes.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
     #[command(flatten)]
@@ -26,10 +26,10 @@ pub(crate) struct Options {
     /// Folder with the packages.
     #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/../../pipelines/models"))]
     models: PathBuf,
-    /// Rounds, of which the median is taken.
+    /// Number of rounds; the result is their median.
     #[arg(long, default_value_t = 9)]
     rounds: usize,
-    /// Calls in a round.
+    /// Calls per round.
     #[arg(long, default_value_t = 200)]
     repeat: usize,
 }
@@ -44,11 +44,11 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Table>> {
         .filter(|path| path.is_dir())
         .collect();
     folders.sort_unstable();
-    ensure!(!folders.is_empty(), "{} holds no package", options.models.display());
+    ensure!(!folders.is_empty(), "{} contains no package", options.models.display());
 
-    let title = format!("a call of each package, portable kernels, {} rounds", options.rounds);
+    let title = format!("call of each package, portable kernels, {} rounds", options.rounds);
     let columns =
-        ["model", "afferent µs", "official µs", "afferent / official", "sound ms", "real time"];
+        ["model", "afferent µs", "official µs", "afferent / official", "audio ms", "real time"];
     let mut table = Table::new(title, &columns);
     for folder in &folders {
         let cells = measure(folder, options);
@@ -64,27 +64,27 @@ fn measure(folder: &Path, options: &Options) -> Result<[String; 6]> {
     let package = ModelPackage::open(folder)?;
     let mut variants = package.manifest.variants.iter();
     let variant = variants.find(|variant| variant.backend == Variant::PORTABLE);
-    let variant = variant.context("it has no portable variant")?;
-    let mut subject = Subject::open(&folder.join(&variant.file))?;
-    let times = subject.times(options.peer.program.as_deref(), options.rounds, options.repeat)?;
+    let variant = variant.context("the package has no portable variant")?;
+    let mut target = BenchTarget::open(&folder.join(&variant.file))?;
+    let times = target.times(options.peer.program.as_deref(), options.rounds, options.repeat)?;
     let (clocked, ratio) =
         times.peer.map_or((f64::NAN, f64::NAN), |peer| (peer.clocked, peer.ratio));
-    let sound = sound_ms(&subject);
+    let audio = audio_ms(&target);
     Ok([
         package.manifest.name.clone(),
-        figure(times.clocked),
-        figure(clocked),
-        figure(ratio),
-        figure(sound),
-        figure(times.clocked / 1e3 / sound),
+        format_number(times.clocked),
+        format_number(clocked),
+        format_number(ratio),
+        format_number(audio),
+        format_number(times.clocked / 1e3 / audio),
     ])
 }
 
-/// The sound that one call consumes, in milliseconds, as the metadata of the program says: samples
-/// of a hop or a window, or frames of features of 10 ms each.
-fn sound_ms(subject: &Subject) -> f64 {
+/// Duration of the audio that one call consumes in milliseconds, from the metadata of the program:
+/// samples of a hop or a window, or feature frames of 10 ms.
+fn audio_ms(target: &BenchTarget) -> f64 {
     const FRAME_MS: f64 = 10.0;
-    let file = subject.model.file();
+    let file = target.model.file();
     let int = |name: &str| file.metadata_int(name).map(|value| value as f64);
     let samples = int("hop_size").or_else(|| int("window_size"));
     let by_rate = samples.zip(int("sample_rate")).map(|(samples, rate)| 1e3 * samples / rate);

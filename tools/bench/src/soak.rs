@@ -1,4 +1,4 @@
-//! Slow sinks for a long time: memory, and what is dropped.
+//! Long runs with slow sinks: memory growth and dropped packets.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -11,30 +11,30 @@ use afferent_graph::{In, OnFull, Out, Payload, Port, Timestamp};
 use anyhow::{Context, Result};
 
 use crate::{
-    figures::{self, Figure},
+    closure_graph::{ClosureGraph, policy},
+    metrics::{self, Metric},
     process,
-    scripted::{Scripted, policy},
 };
 
-/// A sink that takes a fifth of what its source sends, for each policy of an edge.
+/// Runs a sink at a fifth of the rate of its source, for each queue policy.
 ///
-/// All four run at once, on the real clock for the given time; then on the virtual clock, where no
-/// edge drops, for as much of its time. A packet holds 4 KiB. The sink sees from the gaps in the
-/// numbers what is missing, which has to be what the edge has counted, and in the place that the
-/// policy says.
+/// All four policies run concurrently, first on the real clock and then for the same duration on the
+/// virtual clock, where no edge drops packets. A packet has 4 KiB. The sink finds missing packets by
+/// gaps in the packet numbers. Missing packets must equal the drops counted by the edge and be those
+/// that the policy drops.
 ///
-/// Fails when a figure is above its limit.
+/// Fails if a metric exceeds its limit.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
-    /// How long.
+    /// Duration in minutes.
     #[arg(long, default_value_t = 10.0)]
     minutes: f64,
 }
 
 const SEND_PERIOD: Duration = Duration::from_millis(1);
-const TAKE_TIME: Duration = Duration::from_millis(5);
-const QUEUE: usize = 8;
-const BYTES: usize = 4096;
+const PROCESSING_TIME: Duration = Duration::from_millis(5);
+const QUEUE_DEPTH: usize = 8;
+const PAYLOAD_BYTES: usize = 4096;
 
 #[derive(Debug, Clone, Default)]
 struct Block {
@@ -52,19 +52,20 @@ const OUT: Out<Block> = Out::at(0, "out");
 const POLICIES: [OnFull; 4] =
     [OnFull::Block, OnFull::DropOldest, OnFull::DropNewest, OnFull::Latest];
 
-/// What a sink has received.
+/// Packets received by a sink.
 #[derive(Debug, Default, Clone, Copy)]
 struct Received {
     count: u64,
-    /// Numbers left out before the last one.
+    /// Missing packets before the last received one.
     missing: u64,
-    /// How many came before the first gap.
+    /// Packets before the first gap.
     unbroken: u64,
+    /// Number of the next packet.
     next: u64,
 }
 
 impl Received {
-    fn take(&mut self, number: u64) {
+    fn add(&mut self, number: u64) {
         self.missing += number - self.next;
         if self.missing == 0 {
             self.unbroken += 1;
@@ -74,82 +75,82 @@ impl Received {
     }
 }
 
-/// The figures as text, and whether they are as they should be.
+/// Returns the metrics as text, and an error if a metric exceeds its limit.
 pub(crate) fn run(options: &Options, json: bool) -> Result<(String, Result<()>)> {
     let time = Duration::from_secs_f64(options.minutes * 60.0);
-    let mut figures = Vec::new();
+    let mut metrics = Vec::new();
     for clock in [ClockKind::Real, ClockKind::Virtual] {
-        figures.extend(soak(time, clock)?);
+        metrics.extend(soak(time, clock)?);
     }
     let title = format!("slow sinks for {} min", options.minutes);
-    Ok((figures::text(title, &figures, Vec::new(), json), figures::verdict(&figures)))
+    Ok((metrics::text(title, &metrics, Vec::new(), json), metrics::verdict(&metrics)))
 }
 
-/// The names of the figures of a clock: growth, then for each policy faults and drops.
+/// Metric names for a clock: memory growth, then violations and drops of each policy.
 const fn names(clock: ClockKind) -> (&'static str, [[&'static str; 2]; 4]) {
     match clock {
         ClockKind::Real => (
             "soak_growth",
             [
-                ["soak_block_faults", "soak_block_drops"],
-                ["soak_drop_oldest_faults", "soak_drop_oldest_drops"],
-                ["soak_drop_newest_faults", "soak_drop_newest_drops"],
-                ["soak_latest_faults", "soak_latest_drops"],
+                ["soak_block_violations", "soak_block_drops"],
+                ["soak_drop_oldest_violations", "soak_drop_oldest_drops"],
+                ["soak_drop_newest_violations", "soak_drop_newest_drops"],
+                ["soak_latest_violations", "soak_latest_drops"],
             ],
         ),
         ClockKind::Virtual => (
             "soak_virtual_growth",
             [
-                ["soak_virtual_block_faults", "soak_virtual_block_drops"],
-                ["soak_virtual_drop_oldest_faults", "soak_virtual_drop_oldest_drops"],
-                ["soak_virtual_drop_newest_faults", "soak_virtual_drop_newest_drops"],
-                ["soak_virtual_latest_faults", "soak_virtual_latest_drops"],
+                ["soak_virtual_block_violations", "soak_virtual_block_drops"],
+                ["soak_virtual_drop_oldest_violations", "soak_virtual_drop_oldest_drops"],
+                ["soak_virtual_drop_newest_violations", "soak_virtual_drop_newest_drops"],
+                ["soak_virtual_latest_violations", "soak_virtual_latest_drops"],
             ],
         ),
     }
 }
 
-fn soak(time: Duration, clock: ClockKind) -> Result<Vec<Figure>> {
+fn soak(time: Duration, clock: ClockKind) -> Result<Vec<Metric>> {
     let mut sessions = Vec::new();
     for on_full in POLICIES {
         sessions.push(session(on_full, time, clock)?);
     }
-    let ends = Instant::now() + time;
-    let mut growth = Growth::default();
+    let end = Instant::now() + time;
+    let mut growth = MemoryGrowth::default();
     let mut reports = Vec::new();
     for (session, received) in sessions {
-        let waits = thread::spawn(move || session.wait());
-        while !waits.is_finished() {
+        let waiter = thread::spawn(move || session.wait());
+        while !waiter.is_finished() {
             thread::sleep(Duration::from_millis(100));
-            let left = ends.saturating_duration_since(Instant::now());
-            // Memory counts once every queue has been full, on the virtual clock from the start on.
-            if clock == ClockKind::Virtual || left < time * 9 / 10 {
-                growth.look()?;
+            let remaining = end.saturating_duration_since(Instant::now());
+            // On the real clock, start when every queue has been full.
+            if clock == ClockKind::Virtual || remaining < time * 9 / 10 {
+                growth.sample()?;
             }
         }
-        let report = waits.join().ok().context("the wait for a graph panicked")??;
+        let report = waiter.join().ok().context("the thread that waits for a graph panicked")??;
         reports.push((report, *received.lock().unwrap_or_else(PoisonError::into_inner)));
     }
     let (growth_name, names) = names(clock);
-    let mut figures = vec![Figure::new(growth_name, growth.kib(), "KiB").at_most(1024.0)];
+    let mut metrics = vec![Metric::new(growth_name, growth.kib(), "KiB").at_most(1024.0)];
     for ((on_full, names), (report, received)) in POLICIES.iter().zip(names).zip(&reports) {
         let counts = report.edges[0].counts;
-        // On the virtual clock nothing is dropped, whatever the policy.
+        // On the virtual clock no policy drops packets.
         let policy = if clock == ClockKind::Real { *on_full } else { OnFull::Block };
-        let faults = faults(policy, report, received).len();
-        figures.push(Figure::new(names[0], faults as f64, "").at_most(0.0));
-        let dropped = Figure::new(names[1], counts.dropped() as f64, "packets");
-        figures.push(if policy == OnFull::Block { dropped.at_most(0.0) } else { dropped });
+        let violations = violations(policy, report, received).len();
+        metrics.push(Metric::new(names[0], violations as f64, "").at_most(0.0));
+        let dropped = Metric::new(names[1], counts.dropped() as f64, "packets");
+        metrics.push(if policy == OnFull::Block { dropped.at_most(0.0) } else { dropped });
     }
-    Ok(figures)
+    Ok(metrics)
 }
 
-/// How far resident memory has grown.
+/// Growth of the resident memory: first and maximum sample in bytes.
 #[derive(Debug, Default)]
-struct Growth(Option<(u64, u64)>);
+struct MemoryGrowth(Option<(u64, u64)>);
 
-impl Growth {
-    fn look(&mut self) -> Result<()> {
+impl MemoryGrowth {
+    fn sample(&mut self) -> Result<()> {
         let now = process::resident_bytes()?;
         let (first, largest) = self.0.unwrap_or((now, now));
         self.0 = Some((first, largest.max(now)));
@@ -161,25 +162,28 @@ impl Growth {
     }
 }
 
-/// What is not as the policy says, each as a sentence.
-fn faults(on_full: OnFull, report: &Report, received: &Received) -> Vec<String> {
+/// Violated rules of the queue policy.
+fn violations(on_full: OnFull, report: &Report, received: &Received) -> Vec<String> {
     let EdgeCounts { sent, delivered, dropped_full, depth, peak, .. } = report.edges[0].counts;
     let dropped = report.edges[0].counts.dropped();
     let unseen = sent - received.next;
-    let queue = if on_full == OnFull::Latest { 1 } else { QUEUE };
+    let depth_limit = if on_full == OnFull::Latest { 1 } else { QUEUE_DEPTH };
     let lossless = on_full == OnFull::Block;
     let keeps_newest = matches!(on_full, OnFull::DropOldest | OnFull::Latest);
     let rules = [
-        (sent == delivered + dropped + depth as u64, "sent is delivered, dropped and waiting"),
-        (depth == 0, "nothing is left at the end"),
-        (delivered == received.count, "what is delivered is received"),
-        (dropped == dropped_full, "packets are dropped because the queue is full"),
-        (dropped == received.missing + unseen, "what is missing is what was dropped"),
-        (!lossless || dropped == 0, "nothing is dropped"),
-        (lossless || dropped > 0, "a slow sink cannot take everything"),
+        (sent == delivered + dropped + depth as u64, "sent = delivered + dropped + queued"),
+        (depth == 0, "the queue is empty at the end"),
+        (delivered == received.count, "delivered = received"),
+        (dropped == dropped_full, "packets are dropped only because the queue is full"),
+        (dropped == received.missing + unseen, "missing = dropped"),
+        (!lossless || dropped == 0, "`block` drops no packet"),
+        (lossless || dropped > 0, "a slow sink causes drops"),
         (!keeps_newest || unseen == 0, "the newest packet is never dropped"),
-        (on_full != OnFull::DropNewest || received.unbroken >= queue as u64, "the oldest is not"),
-        (peak <= queue, "no more wait than the queue holds"),
+        (
+            on_full != OnFull::DropNewest || received.unbroken >= depth_limit as u64,
+            "the oldest packets are not dropped",
+        ),
+        (peak <= depth_limit, "the queue never exceeds its depth"),
     ];
     rules.into_iter().filter(|(holds, _)| !holds).map(|(_, rule)| rule.to_owned()).collect()
 }
@@ -187,14 +191,14 @@ fn faults(on_full: OnFull, report: &Report, received: &Received) -> Vec<String> 
 type Running = (Session, Arc<Mutex<Received>>);
 
 fn session(on_full: OnFull, time: Duration, clock: ClockKind) -> Result<Running> {
-    const SOURCE: &[Port] = &[OUT.port()];
-    const SINK: &[Port] = &[IN.port()];
+    const SOURCE_PORTS: &[Port] = &[OUT.port()];
+    const SINK_PORTS: &[Port] = &[IN.port()];
     let end = Timestamp::ZERO + time;
-    let mut graph = Scripted::default();
+    let mut graph = ClosureGraph::default();
     let mut sent = 0;
-    let source = graph.node("source", "source", SOURCE, move |cx| {
+    let source = graph.node("source", "source", SOURCE_PORTS, move |cx| {
         let mut block = cx.loan(OUT);
-        block.bytes.resize(BYTES, 0);
+        block.bytes.resize(PAYLOAD_BYTES, 0);
         block.bytes.fill(sent as u8);
         block.number = u64::from(sent);
         cx.send_at(OUT, cx.now(), block);
@@ -205,16 +209,16 @@ fn session(on_full: OnFull, time: Duration, clock: ClockKind) -> Result<Running>
         }
     });
     let received = Arc::new(Mutex::new(Received::default()));
-    let kept = received.clone();
-    let sink = graph.node("sink", "sink", SINK, move |cx| {
+    let sink_received = received.clone();
+    let sink = graph.node("sink", "sink", SINK_PORTS, move |cx| {
         if let Some(block) = cx.get(IN) {
-            kept.lock().unwrap_or_else(PoisonError::into_inner).take(block.number);
+            sink_received.lock().unwrap_or_else(PoisonError::into_inner).add(block.number);
         }
         if clock == ClockKind::Real {
-            thread::sleep(TAKE_TIME);
+            thread::sleep(PROCESSING_TIME);
         }
     });
-    graph.edge((source, "out"), (sink, "in"), policy(on_full, QUEUE));
+    graph.edge((source, "out"), (sink, "in"), policy(on_full, QUEUE_DEPTH));
     Ok((graph.start(RunOptions { clock, ..RunOptions::default() })?, received))
 }
 
@@ -223,7 +227,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_policy_does_what_it_says() {
+    fn policies_drop_the_right_packets() {
         for on_full in POLICIES {
             for clock in [ClockKind::Real, ClockKind::Virtual] {
                 let time = Duration::from_millis(150);
@@ -231,8 +235,9 @@ mod tests {
                 let report = session.wait().unwrap();
                 let policy = if clock == ClockKind::Real { on_full } else { OnFull::Block };
                 let received = received.lock().unwrap();
-                assert_eq!(faults(policy, &report, &received), [""; 0], "{on_full:?} {clock:?}");
-                assert!(!faults(policy, &report, &Received::default()).is_empty());
+                let violations = |received| violations(policy, &report, received);
+                assert_eq!(violations(&received), [""; 0], "{on_full:?} {clock:?}");
+                assert!(!violations(&Received::default()).is_empty());
             }
         }
     }

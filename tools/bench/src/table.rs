@@ -1,10 +1,10 @@
-//! Tables of figures, as aligned text or as JSON.
+//! Tables of results, formatted as aligned text or as JSON.
 
 use std::fmt;
 
 use serde_json::{Map, Number, Value, json};
 
-/// A table with a title, a line of column names, and notes below.
+/// Table with a title, column names, and notes below.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
     title: String,
@@ -37,13 +37,13 @@ impl Table {
     }
 }
 
-/// A cell as a number, where it is one.
+/// Converts a cell to a JSON number if possible, or to a string.
 fn value(cell: &str) -> Value {
     let number = cell.parse().ok().and_then(Number::from_f64);
     number.map_or_else(|| Value::from(cell), Value::Number)
 }
 
-/// All `tables` as one JSON array.
+/// Converts `tables` to a JSON array.
 pub(crate) fn to_json(tables: &[Table]) -> Value {
     tables.iter().map(Table::to_json).collect()
 }
@@ -76,8 +76,8 @@ impl fmt::Display for Table {
     }
 }
 
-/// Three significant digits of a figure, or a dash when there is none.
-pub(crate) fn figure(value: f64) -> String {
+/// Formats `value` with about three significant digits; `-` for NaN and infinity.
+pub(crate) fn format_number(value: f64) -> String {
     match value.abs() {
         _ if !value.is_finite() => "-".to_owned(),
         size if size >= 100.0 => format!("{value:.0}"),
@@ -108,17 +108,17 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_numbers_in_json() {
+    fn numeric_cells_are_json_numbers() {
         let json = to_json(&[table()]);
         assert_eq!(json[0]["rows"][0], json!({ "what": "a", "bytes": 12.0 }));
         assert_eq!(json[0]["rows"][1]["bytes"], "-");
     }
 
     #[test]
-    fn figures_have_three_digits() {
+    fn numbers_have_three_digits() {
         for (value, expected) in [(1234.5, "1234"), (12.34, "12.3"), (0.1234, "0.123")] {
-            assert_eq!(figure(value), expected);
+            assert_eq!(format_number(value), expected);
         }
-        assert_eq!(figure(f64::NAN), "-");
+        assert_eq!(format_number(f64::NAN), "-");
     }
 }

@@ -1,19 +1,19 @@
-//! Times of repeated calls.
+//! Timing of repeated calls.
 
 use std::time::{Duration, Instant};
 
-/// A time in microseconds.
+/// Converts `time` to microseconds.
 pub(crate) fn micros(time: Duration) -> f64 {
     time.as_secs_f64() * 1e6
 }
 
-/// The middle one of `values`; of an even number the higher.
+/// Median of `values`; the upper one for an even count, NaN for none.
 pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_unstable_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-/// Times each of `repeat` calls by itself, with two clock reads a call: microseconds.
+/// Times of `repeat` single calls in microseconds, including two clock reads per call.
 pub(crate) fn each<E>(
     repeat: usize,
     mut call: impl FnMut() -> Result<(), E>,
@@ -27,7 +27,7 @@ pub(crate) fn each<E>(
     Ok(times)
 }
 
-/// Times `repeat` calls at once: microseconds a call.
+/// Time of a batch of `repeat` calls, in microseconds per call.
 pub(crate) fn batch<E>(repeat: usize, mut call: impl FnMut() -> Result<(), E>) -> Result<f64, E> {
     let start = Instant::now();
     for _ in 0..repeat {
@@ -41,14 +41,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_median_is_in_the_middle() {
+    fn median_is_the_middle_element() {
         assert_eq!(median(vec![3.0, 1.0, 2.0]), 2.0);
         assert_eq!(median(vec![4.0, 1.0, 3.0, 2.0]), 3.0);
         assert!(median(vec![]).is_nan());
     }
 
     #[test]
-    fn every_call_is_timed() {
+    fn all_calls_are_timed() {
         let mut calls = 0;
         let mut call = || {
             calls += 1;

@@ -1,4 +1,4 @@
-//! Copper: a source, ten tasks and a sink in one cycle, with its log switched off.
+//! copper: a source, ten tasks and a sink in one cycle, without logging.
 
 use std::{
     hint::black_box,
@@ -79,7 +79,7 @@ impl CuSinkTask for Sink {
 #[copper_runtime(config = "copper.ron")]
 struct App {}
 
-/// The time of each batch of cycles, in nanoseconds, after one that is not measured.
+/// Time of each batch of cycles in nanoseconds, after one warm-up batch.
 pub(crate) fn batches(batches: usize, cycles: usize) -> CuResult<Vec<u64>> {
     let folder = tempfile::tempdir().map_err(|error| CuError::new_with_cause("folder", error))?;
     let UnifiedLogger::Write(logger) = UnifiedLoggerBuilder::new()
@@ -90,7 +90,7 @@ pub(crate) fn batches(batches: usize, cycles: usize) -> CuResult<Vec<u64>> {
         .build()
         .map_err(|error| CuError::new_with_cause("log", error))?
     else {
-        return Err(CuError::from("a log to be read"));
+        return Err(CuError::from("the log is not writable"));
     };
     let logger = Arc::new(Mutex::new(logger));
     let app = App::builder()

@@ -1,5 +1,5 @@
-//! iceoryx2 between two threads of a process: a payload written in place, and an event that wakes
-//! the receiver.
+//! iceoryx2 between two threads of a process: zero-copy payloads, and an event that wakes the
+//! receiver.
 
 use std::{
     error::Error,
@@ -9,11 +9,11 @@ use std::{
 
 use iceoryx2::prelude::*;
 
-type Fault = Box<dyn Error + Send + Sync>;
+type BoxError = Box<dyn Error + Send + Sync>;
 
-/// The time of each of `packets` of so many `bytes` from just before it is sent until the receiver
-/// has it, in nanoseconds; between them the receiver sleeps.
-pub(crate) fn hops(packets: usize, bytes: usize, gap: Duration) -> Result<Vec<u64>, Fault> {
+/// Latency of each packet in nanoseconds, from just before sending until reception. The receiver
+/// sleeps between packets.
+pub(crate) fn hops(packets: usize, bytes: usize, gap: Duration) -> Result<Vec<u64>, BoxError> {
     set_log_level(LogLevel::Error);
     let node = NodeBuilder::new().create::<local_threadsafe::Service>()?;
     let name = "afferent/bench".try_into()?;
@@ -28,7 +28,7 @@ pub(crate) fn hops(packets: usize, bytes: usize, gap: Duration) -> Result<Vec<u6
     let now = move || start.elapsed().as_nanos() as u64;
 
     thread::scope(|scope| {
-        let receiver = scope.spawn(move || -> Result<Vec<u64>, Fault> {
+        let receiver = scope.spawn(move || -> Result<Vec<u64>, BoxError> {
             let mut times = Vec::with_capacity(packets);
             while times.len() < packets {
                 listener.blocking_wait(&mut |_| {})?;

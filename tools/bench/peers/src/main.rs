@@ -1,7 +1,7 @@
-//! Runs other frameworks on the loads of `afferent-bench hop` and prints what it measured as JSON.
+//! Runs other frameworks on the workloads of `afferent-bench hop` and prints times as JSON.
 //!
-//! `copper BATCHES CYCLES` prints the time of each batch of cycles; `iceoryx2 PACKETS BYTES
-//! GAP_US` the time of each hop; both a list of nanoseconds.
+//! `copper BATCHES CYCLES` prints the time of each batch of cycles. `iceoryx2 PACKETS BYTES GAP_US`
+//! prints the latency of each packet. Both print a list of nanoseconds.
 
 mod copper;
 mod iceoryx;
@@ -9,18 +9,16 @@ mod iceoryx;
 use std::{env, error::Error, time::Duration};
 
 fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
-    let words: Vec<String> = env::args().skip(1).collect();
-    let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    let times = match words.as_slice() {
+    let args: Vec<String> = env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let times = match args.as_slice() {
         ["copper", batches, cycles] => {
             copper::batches(batches.parse()?, cycles.parse()?).map_err(|error| error.to_string())?
         }
-        ["iceoryx2", packets, bytes, gap_us] => iceoryx::hops(
-            packets.parse()?,
-            bytes.parse()?,
-            Duration::from_micros(gap_us.parse()?),
-        )?,
-        _ => return Err("copper BATCHES CYCLES, or iceoryx2 PACKETS BYTES GAP_US".into()),
+        ["iceoryx2", packets, bytes, gap_us] => {
+            iceoryx::hops(packets.parse()?, bytes.parse()?, Duration::from_micros(gap_us.parse()?))?
+        }
+        _ => return Err("usage: copper BATCHES CYCLES | iceoryx2 PACKETS BYTES GAP_US".into()),
     };
     println!("{times:?}");
     Ok(())

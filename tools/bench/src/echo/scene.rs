@@ -1,4 +1,4 @@
-//! Who speaks in a room, and what its microphone hears.
+//! Simulation of a room: speech of the agent, echo and noise.
 
 use std::{path::Path, time::Duration};
 
@@ -8,79 +8,79 @@ use afferent_nodes_speech::Voice;
 use anyhow::{Result, ensure};
 use fastrand::Rng;
 
-/// The rate of all sounds here.
+/// Sample rate of all signals.
 pub(super) const RATE: SampleRate = SampleRate(16_000);
 
-/// Samples before the agent's first words.
-pub(super) const LEAD: usize = 2 * RATE.0 as usize;
+/// Silence before the first words of the agent, in samples.
+pub(super) const LEAD_SAMPLES: usize = 2 * RATE.0 as usize;
 
-/// Samples after which a changing room is another one.
-const CHANGE: usize = 20 * RATE.0 as usize;
+/// Period after which the impulse response of a changing room changes, in samples.
+const CHANGE_SAMPLES: usize = 20 * RATE.0 as usize;
 
-/// What the agent says; `#` is a number.
+/// Answers of the agent; `#` is replaced by a number.
 const ANSWERS: &[&str] = &[
     "It is # degrees outside, and it will rain in the evening.",
     "The next train to the city leaves at # past nine. Shall I tell you when to go?",
     "I have set a timer for # minutes.",
     "There are # new messages. The first one is from your sister.",
-    "Your meeting begins in # minutes. It takes place on the second floor.",
+    "Your meeting begins in # minutes. It takes index on the second floor.",
     "The recipe needs # grams of flour, two eggs, and a little salt.",
     "I turned the light in the kitchen to # percent.",
     "The museum opens at ten, and a ticket costs # euros. Children pay half of that.",
     "Chapter # is called the long way home. Do you want to hear it now?",
-    "The distance from the earth to the moon is about three hundred and # thousand kilometres.",
+    "The distance from the earth to the moon is about three hundred and # thousand kilometers.",
     "Sorry, I could not find that song. There are # others by the same band.",
     "You walked # hundred steps today, which is more than yesterday.",
 ];
 
-/// How the loudspeaker reaches the microphone.
+/// Acoustic path from the loudspeaker to the microphone.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Room {
     pub(super) name: &'static str,
-    /// The way of the sound, devices included.
+    /// Delay of the direct path, including devices.
     pub(super) delay: Duration,
-    /// Whether the loudspeaker distorts.
+    /// True if the loudspeaker distorts.
     pub(super) distorts: bool,
-    /// Whether the room is another one every 20 s.
+    /// True if the impulse response changes every 20 s.
     pub(super) changes: bool,
-    /// Whether a block of the reference comes behind that of the microphone with the same time.
-    pub(super) is_late: bool,
-    /// Whether the agent speaks as soon as the microphone is on.
-    pub(super) is_early: bool,
+    /// True if each reference block arrives after the microphone block with the same timestamp.
+    pub(super) late_reference: bool,
+    /// True if the agent speaks from the first sample on.
+    pub(super) speaks_at_start: bool,
 }
 
-/// `seconds` of the agent's voice, with pauses between its answers.
+/// Synthesizes `seconds` of agent speech with pauses between answers.
 pub(super) fn agent(model: &Path, cx: &OpenCx, seconds: usize) -> Result<Vec<f32>> {
     let mut voice = Voice::open(model, cx)?;
     let rate = voice.rate();
-    ensure!(rate == RATE, "the voice has {} Hz, but the rooms have {} Hz", rate.0, RATE.0);
-    let (mut rng, mut sound) = (Rng::with_seed(7), vec![0.0; LEAD]);
+    ensure!(rate == RATE, "the voice has {} Hz, but must have {} Hz", rate.0, RATE.0);
+    let (mut rng, mut audio) = (Rng::with_seed(7), vec![0.0; LEAD_SAMPLES]);
     for number in 0.. {
         let text = ANSWERS[number % ANSWERS.len()];
         let text = text.replace('#', &(2 + (number * 37) % 97).to_string());
         for clause in voice.clauses(&text) {
             let mut utterance = voice.begin(&clause, 1.0)?;
             while let Some(chunk) = voice.next_chunk(&mut utterance)? {
-                sound.extend_from_slice(chunk);
+                audio.extend_from_slice(chunk);
             }
-            sound.resize(sound.len() + RATE.samples(Voice::pause(clause.mark)), 0.0);
+            audio.resize(audio.len() + RATE.samples(Voice::pause(clause.mark)), 0.0);
         }
-        if sound.len() >= seconds * RATE.0 as usize {
+        if audio.len() >= seconds * RATE.0 as usize {
             break;
         }
-        sound.resize(sound.len() + rng.usize(..2 * RATE.0 as usize), 0.0);
+        audio.resize(audio.len() + rng.usize(..2 * RATE.0 as usize), 0.0);
     }
-    sound.truncate(seconds * RATE.0 as usize);
-    Ok(sound)
+    audio.truncate(seconds * RATE.0 as usize);
+    Ok(audio)
 }
 
 impl Room {
-    /// What the microphone hears of `played`, `level_db` louder than it was; `decay` is the time in
-    /// which the reverberation falls by 60 dB.
+    /// Echo of `played` at the microphone, at `level_db` relative to `played`. `decay` is the
+    /// reverberation time (RT60).
     pub(super) fn echo(&self, played: &[f32], decay: Duration, level_db: f32) -> Vec<f32> {
         let mut rng = Rng::with_seed(self.delay.as_millis() as u64);
         let distorted: Vec<f32> = match self.distorts {
-            // A third of full scale comes out as 0.30, full scale as 0.67.
+            // Maps 0.33 of full scale to 0.30, and full scale to 0.67.
             true => played.iter().map(|x| (1.5 * x).tanh() / 1.5 + 0.05 * x * x).collect(),
             false => played.to_vec(),
         };
@@ -88,24 +88,24 @@ impl Room {
         let mut before = vec![0.0; response.len()];
         before.extend_from_slice(&distorted);
         let mut echo = Vec::with_capacity(played.len());
-        for place in 0..played.len() {
-            if self.changes && place > 0 && place % CHANGE == 0 {
+        for index in 0..played.len() {
+            if self.changes && index > 0 && index % CHANGE_SAMPLES == 0 {
                 response = self.response(&mut rng, decay);
             }
-            echo.push(dot(&before[place + 1..][..response.len()], &response));
+            echo.push(dot(&before[index + 1..][..response.len()], &response));
         }
         let gain = 10.0_f32.powf(level_db / 20.0) * (power(played) / power(&echo)).sqrt();
         echo.iter_mut().for_each(|sample| *sample *= gain);
         echo
     }
 
-    /// An impulse response, the latest sample first: the direct sound, some reflections, a tail.
+    /// Impulse response in reverse order: direct path, early reflections, reverberation tail.
     fn response(&self, rng: &mut Rng, decay: Duration) -> Vec<f32> {
         let (delay, tail) = (RATE.samples(self.delay), RATE.samples(decay));
         let mut response = vec![0.0; delay + tail.max(1)];
         for (at, sample) in response[delay..].iter_mut().enumerate() {
-            let fall = (-6.9 * at as f32 / tail.max(1) as f32).exp();
-            *sample = 0.06 * (rng.f32() + rng.f32() - 1.0) * fall;
+            let envelope = (-6.9 * at as f32 / tail.max(1) as f32).exp();
+            *sample = 0.06 * (rng.f32() + rng.f32() - 1.0) * envelope;
         }
         for _ in 0..6 {
             let at = delay + 16 + rng.usize(..RATE.0 as usize / 40);
@@ -119,26 +119,26 @@ impl Room {
     }
 }
 
-/// Faint noise, as every microphone has it.
+/// White microphone noise.
 pub(super) fn noise(len: usize, dbfs: f32) -> Vec<f32> {
     let mut rng = Rng::with_seed(3);
     let peak = 3.0_f32.sqrt() * 10.0_f32.powf(dbfs / 20.0);
     (0..len).map(|_| peak * (2.0 * rng.f32() - 1.0)).collect()
 }
 
-/// `sound` with its mean power at `dbfs`.
-pub(super) fn at_level(sound: &[f32], dbfs: f32) -> Vec<f32> {
-    let gain = 10.0_f32.powf(dbfs / 20.0) / power(sound).sqrt();
-    sound.iter().map(|sample| gain * sample).collect()
+/// Scales `audio` to a mean power of `dbfs`.
+pub(super) fn at_level(audio: &[f32], dbfs: f32) -> Vec<f32> {
+    let gain = 10.0_f32.powf(dbfs / 20.0) / power(audio).sqrt();
+    audio.iter().map(|sample| gain * sample).collect()
 }
 
-/// The mean square.
-pub(super) fn power(sound: &[f32]) -> f32 {
-    let sum: f64 = sound.iter().map(|x| f64::from(x * x)).sum();
-    (sum / sound.len().max(1) as f64).max(1e-12) as f32
+/// Mean square, at least 1e-12.
+pub(super) fn power(audio: &[f32]) -> f32 {
+    let sum: f64 = audio.iter().map(|x| f64::from(x * x)).sum();
+    (sum / audio.len().max(1) as f64).max(1e-12) as f32
 }
 
-/// The sum of products, in lanes that the compiler can keep in vectors.
+/// Dot product with 16 accumulators, so that the compiler can vectorize it.
 fn dot(a: &[f32], b: &[f32]) -> f32 {
     let mut lanes = [0.0; 16];
     let (a, b) = (a.as_chunks::<16>(), b.as_chunks::<16>());
@@ -154,14 +154,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_echo_comes_after_its_delay_at_its_level() {
+    fn echo_has_the_given_delay_and_level() {
         let room = Room {
             name: "",
             delay: Duration::from_millis(20),
             distorts: false,
             changes: false,
-            is_late: false,
-            is_early: false,
+            late_reference: false,
+            speaks_at_start: false,
         };
         let mut played = vec![0.0; 8000];
         played[100..4000].copy_from_slice(&noise(3900, -20.0));

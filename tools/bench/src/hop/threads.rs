@@ -1,4 +1,4 @@
-//! One packet at a time to another thread that sleeps: as a graph, and as a bare ring.
+//! Latency of an edge to a sleeping thread, and of a plain ring buffer.
 
 use std::{
     sync::{
@@ -18,26 +18,26 @@ use ringbuf::{
 };
 
 use crate::{
+    closure_graph::ClosureGraph,
     hop::{Number, block},
-    scripted::Scripted,
 };
 
 const IN: In<Number> = In::at(0, "in");
 const OUT: Out<Number> = Out::at(0, "out");
-const SOURCE: &[Port] = &[OUT.port()];
-const SINK: &[Port] = &[IN.port()];
+const SOURCE_PORTS: &[Port] = &[OUT.port()];
+const SINK_PORTS: &[Port] = &[IN.port()];
 
-/// Packets that are not measured.
-const WARMUP: usize = 20;
+/// Packets before the measurement.
+const WARMUP_PACKETS: usize = 20;
 
-/// Nanoseconds from the call of the sender to that of the receiver, each by their own clock read.
+/// Time from the sender's call to the receiver's call in nanoseconds, including two clock reads.
 pub(super) fn graph(packets: usize, gap: Duration) -> Result<Vec<f64>> {
-    let total = packets + WARMUP;
+    let total = packets + WARMUP_PACKETS;
     let start = Instant::now();
     let times = Arc::new(Mutex::new(Vec::with_capacity(total)));
-    let mut graph = Scripted::default();
+    let mut graph = ClosureGraph::default();
     let mut sent = 0;
-    let source = graph.node("source", "sender", SOURCE, move |cx| {
+    let source = graph.node("source", "sender", SOURCE_PORTS, move |cx| {
         let mut number = cx.loan(OUT);
         number.0 = start.elapsed().as_nanos() as u64;
         cx.send_at(OUT, cx.now(), number);
@@ -47,47 +47,47 @@ pub(super) fn graph(packets: usize, gap: Duration) -> Result<Vec<f64>> {
             cx.end();
         }
     });
-    let kept = times.clone();
-    let sink = graph.node("sink", "receiver", SINK, move |cx| {
+    let sink_times = times.clone();
+    let sink = graph.node("sink", "receiver", SINK_PORTS, move |cx| {
         let now = start.elapsed().as_nanos() as u64;
         if let Some(number) = cx.get(IN) {
-            kept.lock().unwrap_or_else(PoisonError::into_inner).push((now - number.0) as f64);
+            sink_times.lock().unwrap_or_else(PoisonError::into_inner).push((now - number.0) as f64);
         }
     });
     graph.edge((source, "out"), (sink, "in"), block());
     let report = graph.start(RunOptions::default())?.wait()?;
     ensure!(report.edges[0].counts.delivered == total as u64, "a packet was lost");
     let times = times.lock().unwrap_or_else(PoisonError::into_inner);
-    Ok(times[WARMUP..].to_vec())
+    Ok(times[WARMUP_PACKETS..].to_vec())
 }
 
-/// The same through a lock-free ring, with a wake of the operating system if the receiver sleeps.
+/// The same through a lock-free ring buffer, with a futex wake if the receiver sleeps.
 pub(super) fn ring(packets: usize, gap: Duration) -> Vec<f64> {
-    let total = packets + WARMUP;
+    let total = packets + WARMUP_PACKETS;
     let (mut sender, mut receiver) = HeapRb::<u64>::new(total).split();
     let start = Instant::now();
     let now = move || start.elapsed().as_nanos() as u64;
-    let rung = AtomicU32::new(0);
+    let signaled = AtomicU32::new(0);
     let mut times = Vec::with_capacity(total);
     thread::scope(|scope| {
         scope.spawn(|| {
             for _ in 0..total {
                 thread::sleep(gap);
-                // There is room for all of them.
+                // The ring has capacity for all packets.
                 let _ = sender.try_push(now());
-                if rung.swap(1, Ordering::AcqRel) == 0 {
-                    atomic_wait::wake_one(&rung);
+                if signaled.swap(1, Ordering::AcqRel) == 0 {
+                    atomic_wait::wake_one(&signaled);
                 }
             }
         });
         while times.len() < total {
-            atomic_wait::wait(&rung, 0);
-            // Before the ring is looked at, so that no wake is missed.
-            rung.swap(0, Ordering::AcqRel);
-            while let Some(left) = receiver.try_pop() {
-                times.push((now() - left) as f64);
+            atomic_wait::wait(&signaled, 0);
+            // Reset before reading the ring, so that no wake-up is missed.
+            signaled.swap(0, Ordering::AcqRel);
+            while let Some(sent_ns) = receiver.try_pop() {
+                times.push((now() - sent_ns) as f64);
             }
         }
     });
-    times.split_off(WARMUP)
+    times.split_off(WARMUP_PACKETS)
 }

@@ -1,4 +1,4 @@
-//! A program with inputs of zeros, to be timed here and by the official runtime.
+//! Program with inputs, timed with Afferent and with the official runtime.
 
 use std::{
     fs,
@@ -16,18 +16,18 @@ use tempfile::TempDir;
 
 use crate::{peer, timing};
 
-/// All kernels and backends.
+/// Model options with all kernels and backends.
 pub(crate) fn model_options() -> ModelOptions {
     portable_options().with_backend(Xnnpack)
 }
 
-/// All kernels and no backend: models run their portable variants.
+/// Model options with all kernels and no backend. Packages then load their portable variants.
 pub(crate) fn portable_options() -> ModelOptions {
     ModelOptions::new(afferent_kernels::KERNELS)
 }
 
-/// A loaded method `forward`, its inputs, and the same inputs as files.
-pub(crate) struct Subject {
+/// Loaded method `forward` with its inputs, in memory and as files.
+pub(crate) struct BenchTarget {
     path: PathBuf,
     pub(crate) model: Model,
     pub(crate) inputs: Vec<Tensor>,
@@ -38,31 +38,31 @@ pub(crate) struct Subject {
 /// Median times of one call, in microseconds.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Times {
-    /// Of calls timed together.
+    /// Time of a batch of calls divided by their number.
     pub(crate) batched: f64,
-    /// Of calls timed one by one, each with two clock reads, as the peer times its own.
+    /// Time of single calls, including two clock reads, as the peer measures.
     pub(crate) clocked: f64,
-    /// Of the peer, if there is one.
+    /// Times of the peer, if there is one.
     pub(crate) peer: Option<Peer>,
 }
 
-/// What the peer needed in the same rounds.
+/// Times of the peer in the same rounds.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Peer {
     /// Median time of one call, in microseconds.
     pub(crate) clocked: f64,
-    /// Median over the rounds of our time by the peer's: a machine that is slow for some seconds
-    /// is slow for both sides of a round.
+    /// Median of the ratio of Afferent to the peer in each round. Temporary load on the machine
+    /// affects both sides of a round.
     pub(crate) ratio: f64,
 }
 
-impl Subject {
-    /// Loads the program at `path`.
+impl BenchTarget {
+    /// Loads the program at `path` for one thread, with zeros as inputs.
     pub(crate) fn open(path: &Path) -> Result<Self> {
         Self::open_on(1, path)
     }
 
-    /// As [`Subject::open`], for calls on so many threads.
+    /// As [`BenchTarget::open`], for `threads` threads.
     pub(crate) fn open_on(threads: usize, path: &Path) -> Result<Self> {
         let mut options = model_options();
         options.workers = pool::workers(threads);
@@ -73,17 +73,17 @@ impl Subject {
         Ok(Self { path: path.to_owned(), model, inputs, files, _folder: folder })
     }
 
-    /// As [`Subject::open_on`], with inputs from NPY files of `f32`.
+    /// As [`BenchTarget::open_on`], with inputs from `f32` NPY files.
     pub(crate) fn with_inputs(threads: usize, path: &Path, files: &[PathBuf]) -> Result<Self> {
-        let mut subject = Self::open_on(threads, path)?;
-        for (input, file) in subject.inputs.iter_mut().zip(files) {
+        let mut target = Self::open_on(threads, path)?;
+        for (input, file) in target.inputs.iter_mut().zip(files) {
             *input = Tensor::new(input.sizes(), &read_npy(file)?)?;
         }
-        subject.files = files.to_vec();
-        Ok(subject)
+        target.files = files.to_vec();
+        Ok(target)
     }
 
-    /// Calls the method `repeat` times, and reads its first result each time.
+    /// Calls the method `repeat` times and reads output 0 each time.
     pub(crate) fn call(&mut self, repeat: usize) -> Result<(), ModelError> {
         let Self { model, inputs, .. } = self;
         for _ in 0..repeat {
@@ -92,7 +92,7 @@ impl Subject {
         Ok(())
     }
 
-    /// The median over `rounds` rounds of `repeat` calls, in which each side has its turn.
+    /// Median times over `rounds` rounds. In each round, both sides make `repeat` calls.
     pub(crate) fn times(
         &mut self,
         peer: Option<&Path>,
@@ -118,18 +118,18 @@ impl Subject {
         })
     }
 
-    /// The command with which the peer makes `warmup` calls and one more.
+    /// Command line of the peer for `warmup` calls and one more.
     pub(crate) fn peer_command(&self, program: &Path, warmup: usize) -> Vec<String> {
         peer::command(program, &self.path, &self.files, 1, warmup)
     }
 
-    /// The program file.
+    /// Path of the program.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 }
 
-/// Zeros for each input of the method `forward`.
+/// Tensors of zeros for the inputs of the method `forward`.
 pub(crate) fn zeros(model: &Model) -> Result<Vec<Tensor>> {
     let plan = model.file().method("forward")?;
     let input = |id: u32| match plan.value(id as usize) {
@@ -142,7 +142,7 @@ pub(crate) fn zeros(model: &Model) -> Result<Vec<Tensor>> {
     plan.inputs().iter().map(input).collect()
 }
 
-/// Writes `tensors` as NPY files into `folder`.
+/// Writes `tensors` as NPY files to `folder`.
 pub(crate) fn write(tensors: &[Tensor], folder: &Path) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for (at, tensor) in tensors.iter().enumerate() {
@@ -154,7 +154,7 @@ pub(crate) fn write(tensors: &[Tensor], folder: &Path) -> Result<Vec<PathBuf>> {
 }
 
 fn call(model: &mut Model, inputs: &[Tensor]) -> Result<(), ModelError> {
-    // As many as any method measured here takes; the list is made anew as a caller would.
+    // At most 8 inputs. Build the list in every call, as an application would.
     let mut list = [Input::None; 8];
     for (input, tensor) in list.iter_mut().zip(inputs) {
         *input = Input::Tensor(tensor.view());
@@ -164,14 +164,14 @@ fn call(model: &mut Model, inputs: &[Tensor]) -> Result<(), ModelError> {
     Ok(())
 }
 
-/// The elements of an NPY file of `f32`, version 1.
+/// Reads the elements of an `f32` NPY file, version 1.
 pub(crate) fn read_npy(path: &Path) -> Result<Vec<f32>> {
     let bytes = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
     let parts = bytes.split_at_checked(10).and_then(|(start, rest)| {
         let len = u16::from_le_bytes([start[8], start[9]]);
         rest.split_at_checked(usize::from(len)).filter(|_| start.starts_with(b"\x93NUMPY\x01"))
     });
-    let (header, data) = parts.with_context(|| format!("{}: no NPY file", path.display()))?;
+    let (header, data) = parts.with_context(|| format!("{}: not an NPY file", path.display()))?;
     let header = String::from_utf8_lossy(header);
     if !header.contains("'<f4'") || !header.contains("'fortran_order': False") {
         bail!("{}: not `f32` in row-major order", path.display());
@@ -179,20 +179,20 @@ pub(crate) fn read_npy(path: &Path) -> Result<Vec<f32>> {
     Ok(data.as_chunks().0.iter().copied().map(f32::from_le_bytes).collect())
 }
 
-/// `tensor` as an NPY file of version 1.
+/// Formats `tensor` as an NPY file, version 1.
 fn npy(tensor: &Tensor) -> Result<Vec<u8>> {
     let name = match tensor.dtype() {
         ScalarType::Float => "<f4",
         ScalarType::Double => "<f8",
         ScalarType::Long => "<i8",
         ScalarType::Int => "<i4",
-        other => bail!("no input of {other} is measured"),
+        other => bail!("inputs of dtype {other} are not supported"),
     };
     let shape: String = tensor.sizes().iter().map(|size| format!("{size},")).collect();
     let header = format!("{{'descr': '{name}', 'fortran_order': False, 'shape': ({shape}), }}");
-    // Magic, version and length take ten bytes, and the header fills up to a multiple of 64.
+    // Magic, version and length take 10 bytes. Padding aligns the data to 64 bytes.
     let len = (10 + header.len() + 1).next_multiple_of(64) - 10;
-    let field = u16::try_from(len).context("the header of an NPY file is short")?;
+    let field = u16::try_from(len).context("the NPY header is too long")?;
     let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
     bytes.extend(field.to_le_bytes());
     bytes.extend(format!("{header:<width$}\n", width = len - 1).bytes());
@@ -215,9 +215,9 @@ mod tests {
     }
 
     #[test]
-    fn a_program_is_called_and_timed() {
-        let mut subject = Subject::open(Path::new(crate::call::PROGRAM)).unwrap();
-        let times = subject.times(None, 3, 10).unwrap();
+    fn programs_are_timed() {
+        let mut target = BenchTarget::open(Path::new(crate::call::PROGRAM)).unwrap();
+        let times = target.times(None, 3, 10).unwrap();
         assert!(times.batched > 0.0 && times.clocked > 0.0 && times.peer.is_none());
     }
 }

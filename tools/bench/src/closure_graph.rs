@@ -1,4 +1,4 @@
-//! Graphs whose nodes are closures.
+//! Graphs with closures as nodes.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -7,11 +7,11 @@ use afferent_graph::{Cx, DynNode, NodeDef, NodeError, NodeSpec, OnFull, OpenCx, 
 use afferent_spec::{CheckedGraph, CheckedNode, Edge, EdgePolicy, Schedule};
 use anyhow::Result;
 
-/// A graph that is being made.
+/// Builder of a graph.
 #[derive(Default)]
-pub(crate) struct Scripted(pub(crate) CheckedGraph);
+pub(crate) struct ClosureGraph(pub(crate) CheckedGraph);
 
-/// A node whose call is `F`.
+/// Node that calls `F`.
 struct Closure<F>(F);
 
 impl<F: FnMut(&mut Cx<'_>) + Send> DynNode for Closure<F> {
@@ -29,8 +29,8 @@ impl<F: FnMut(&mut Cx<'_>) + Send> DynNode for Closure<F> {
     }
 }
 
-impl Scripted {
-    /// Adds a node on the thread that `thread` names.
+impl ClosureGraph {
+    /// Adds a node on the thread named `thread`. Returns the node index.
     pub(crate) fn node<F>(
         &mut self,
         name: &str,
@@ -43,10 +43,10 @@ impl Scripted {
     {
         let closure = Mutex::new(Some(Closure(call)));
         let open = move |cx: &OpenCx| -> Result<Box<dyn DynNode>, NodeError> {
-            let taken = closure.lock().unwrap_or_else(PoisonError::into_inner).take();
-            let twice =
+            let closure = closure.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let opened_twice =
                 || NodeError::Device { name: cx.name.clone(), reason: "opened twice".to_owned() };
-            Ok(Box::new(taken.ok_or_else(twice)?))
+            Ok(Box::new(closure.ok_or_else(opened_twice)?))
         };
         let def = NodeDef::from_fn(NodeSpec::new("closure", ports), open);
         self.0.nodes.push(CheckedNode {
@@ -56,7 +56,7 @@ impl Scripted {
         self.0.nodes.len() - 1
     }
 
-    /// Connects two ports.
+    /// Connects an output to an input, each given as node index and port name.
     pub(crate) fn edge(
         &mut self,
         from: (usize, &'static str),
@@ -68,7 +68,7 @@ impl Scripted {
         self.0.edges.push_mut(Edge::new((from.0, output), (to.0, input), policy))
     }
 
-    /// Index of an output.
+    /// Port id of an output.
     pub(crate) fn output(&self, node: usize, name: &str) -> PortId {
         self.0.nodes[node].def.output(name).expect("the output is declared")
     }
@@ -79,14 +79,17 @@ impl Scripted {
     }
 }
 
-/// A node that can be checked but not run.
-pub(crate) fn silent(name: &str, ports: &[Port]) -> NodeDef {
+/// Node definition that can be checked but not opened.
+pub(crate) fn check_only(name: &str, ports: &[Port]) -> NodeDef {
     NodeDef::from_fn(NodeSpec::new(name, ports), |cx| {
-        Err(NodeError::Device { name: cx.name.clone(), reason: "it is only checked".to_owned() })
+        Err(NodeError::Device {
+            name: cx.name.clone(),
+            reason: "the node cannot be opened".to_owned(),
+        })
     })
 }
 
-/// The policy of an edge whose packets have no age.
+/// Edge policy without a maximum age.
 pub(crate) fn policy(on_full: OnFull, queue: usize) -> EdgePolicy {
     EdgePolicy { on_full, queue, max_age: None }
 }
