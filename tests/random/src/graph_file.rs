@@ -1,11 +1,11 @@
-//! The text of a graph file, made by chance.
+//! Generator of random graph files.
 
 use std::fmt::Write;
 
 use fastrand::Rng;
 
-/// Something that a graph file has in a place, at times.
-fn at_times(random: &mut Rng, percent: u32, text: impl FnOnce(&mut Rng) -> String) -> String {
+/// Returns `text` with a probability of `percent`, otherwise an empty string.
+fn maybe(random: &mut Rng, percent: u32, text: impl FnOnce(&mut Rng) -> String) -> String {
     if random.u32(0..100) < percent { text(random) } else { String::new() }
 }
 
@@ -13,61 +13,61 @@ fn choice<'a>(random: &mut Rng, words: &[&'a str]) -> &'a str {
     words[random.usize(0..words.len())]
 }
 
-/// Stands for a stream that leads back until all nodes are known.
-const BACK: &str = ", @";
+/// Placeholder for a feedback edge, replaced when all nodes are known.
+const FEEDBACK: &str = ", @";
 
-/// Outputs that send numbers, and those that send events.
+/// Outputs with numbers and outputs with events.
 #[derive(Default)]
 struct Streams {
     numbers: Vec<String>,
     events: Vec<String>,
 }
 
-/// Writes graphs of which those made with little `harm` are mostly sound.
-pub(crate) fn graph(random: &mut Rng) -> String {
-    let harm = if random.bool() { 0 } else { random.u32(1..15) };
-    let mut text = "afferent: 1\nname: chance\nnodes:\n".to_owned();
+/// Generates a graph file. Half of the files have no intended errors.
+pub(crate) fn generate(random: &mut Rng) -> String {
+    let error_percent = if random.bool() { 0 } else { random.u32(1..15) };
+    let mut text = "afferent: 1\nname: random\nnodes:\n".to_owned();
     let mut streams = Streams::default();
     let nodes = random.usize(1..=12);
-    for place in 0..nodes {
-        let kind = match place {
+    for index in 0..nodes {
+        let kind = match index {
             0 => "source",
-            _ if place + 1 == nodes => "sink",
+            _ if index + 1 == nodes => "sink",
             _ => choice(
                 random,
                 &["source", "pass", "pass", "heavy", "split", "merge", "echo", "sink"],
             ),
         };
-        let inputs = inputs(random, kind, &streams, harm);
-        let kind = if random.u32(0..100) < harm { "sours" } else { kind };
-        write!(text, "  n{place}: {{use: {kind}").unwrap();
+        let inputs = inputs(random, kind, &streams, error_percent);
+        let kind = if random.u32(0..100) < error_percent { "sours" } else { kind };
+        write!(text, "  n{index}: {{use: {kind}").unwrap();
         write!(text, "{}", inputs).unwrap();
-        text += &settings(random, kind, harm);
+        text += &settings(random, kind, error_percent);
         text += "}\n";
         match kind {
             "split" => {
-                streams.numbers.extend([format!("n{place}.out"), format!("n{place}.other")]);
-                streams.events.push(format!("n{place}.events"));
+                streams.numbers.extend([format!("n{index}.out"), format!("n{index}.other")]);
+                streams.events.push(format!("n{index}.events"));
             }
             "sink" => {}
-            _ => streams.numbers.push(format!("n{place}.out")),
+            _ => streams.numbers.push(format!("n{index}.out")),
         }
     }
-    // What comes back comes from anywhere.
-    while let Some(at) = text.find(BACK) {
+    // Feedback may come from any node.
+    while let Some(at) = text.find(FEEDBACK) {
         let from = choose(random, &streams.numbers);
-        let queue = at_times(random, 50, |random| format!(", queue: {}", random.u32(1..6)));
+        let queue = maybe(random, 50, |random| format!(", queue: {}", random.u32(1..6)));
         text.replace_range(
-            at..at + BACK.len(),
+            at..at + FEEDBACK.len(),
             &format!(", back: {{from: {from}, feedback: true{queue}}}"),
         );
     }
-    text += &at_times(random, 30, |random| {
+    text += &maybe(random, 30, |random| {
         let cancels: Vec<_> = (0..random.usize(1..4)).map(|_| node(random, nodes)).collect();
         let on = choose(random, &streams.numbers);
         format!("interrupt: {{on: {on}, cancels: [{}]}}\n", cancels.join(", "))
     });
-    text += &at_times(random, 20, |random| {
+    text += &maybe(random, 20, |random| {
         let (from, to) = (choose(random, &streams.numbers), node(random, nodes));
         format!("budget: {{from: {from}, to: {to}.in, p95: {}ms}}\n", random.u32(1..100))
     });
@@ -85,8 +85,8 @@ fn choose(random: &mut Rng, streams: &[String]) -> String {
     }
 }
 
-fn inputs(random: &mut Rng, kind: &str, streams: &Streams, harm: u32) -> String {
-    if random.u32(0..100) < harm {
+fn inputs(random: &mut Rng, kind: &str, streams: &Streams, error_percent: u32) -> String {
+    if random.u32(0..100) < error_percent {
         return choice(random, &["", ", in: n9.out", ", in: {side: n1}", ", in: [n0, n2.other]"])
             .to_owned();
     }
@@ -94,8 +94,8 @@ fn inputs(random: &mut Rng, kind: &str, streams: &Streams, harm: u32) -> String 
     match kind {
         "source" => String::new(),
         "merge" if random.bool() => {
-            let lead = stream(random, number, "");
-            let mut text = format!(", in: {{in: {lead}");
+            let primary = stream(random, number, "");
+            let mut text = format!(", in: {{in: {primary}");
             let sync = sync(random, true);
             let side = stream(random, number, &sync);
             write!(text, ", side: {side}").unwrap();
@@ -115,12 +115,12 @@ fn inputs(random: &mut Rng, kind: &str, streams: &Streams, harm: u32) -> String 
             format!(", in: {{in: [{}]}}", all.join(", "))
         }
         "echo" => {
-            // Who joins streams leads with one of them, and takes nothing that comes back.
+            // A synchronizer cannot have a feedback input.
             let more = if random.u32(0..5) == 0 {
                 let sync = sync(random, true);
                 format!(", side: {}", stream(random, number, &sync))
             } else {
-                at_times(random, 75, |_| BACK.to_owned())
+                maybe(random, 75, |_| FEEDBACK.to_owned())
             };
             format!(", in: {{in: {}{more}}}", stream(random, number, ""))
         }
@@ -128,18 +128,18 @@ fn inputs(random: &mut Rng, kind: &str, streams: &Streams, harm: u32) -> String 
     }
 }
 
-/// A stream with what its edge does.
+/// An edge with a random policy.
 fn stream(random: &mut Rng, from: impl FnOnce(&mut Rng) -> String, sync: &str) -> String {
     let mut text = format!("{{from: {}{sync}", from(random));
     if random.bool() {
         let on_full = choice(random, &["block", "drop_oldest", "drop_newest", "latest"]);
         write!(text, ", on_full: {on_full}").unwrap();
         if on_full != "latest" {
-            text += &at_times(random, 60, |random| format!(", queue: {}", random.u32(1..6)));
+            text += &maybe(random, 60, |random| format!(", queue: {}", random.u32(1..6)));
         }
     }
-    text += &at_times(random, 10, |random| format!(", max_age: {}us", random.u32(1..500)));
-    text += &at_times(random, 15, |random| format!(", in_flight: {}", random.u32(1..4)));
+    text += &maybe(random, 10, |random| format!(", max_age: {}us", random.u32(1..500)));
+    text += &maybe(random, 15, |random| format!(", in_flight: {}", random.u32(1..4)));
     text + "}"
 }
 
@@ -155,11 +155,11 @@ fn sync(random: &mut Rng, interpolates: bool) -> String {
     ];
     let count = if interpolates { forms.len() } else { forms.len() - 1 };
     let sync = choice(random, &forms[..count]);
-    let timeout = at_times(random, 30, |random| format!(", timeout: {}us", random.u32(1..300)));
+    let timeout = maybe(random, 30, |random| format!(", timeout: {}us", random.u32(1..300)));
     format!(", sync: {sync}{timeout}")
 }
 
-fn settings(random: &mut Rng, kind: &str, harm: u32) -> String {
+fn settings(random: &mut Rng, kind: &str, error_percent: u32) -> String {
     let mut text = String::new();
     let mut params = Vec::new();
     if kind == "source" {
@@ -177,14 +177,14 @@ fn settings(random: &mut Rng, kind: &str, harm: u32) -> String {
     } else if matches!(kind, "pass" | "heavy") && random.u32(0..100) < 25 {
         params.push(format!("fails: {}, panics: {}", random.u32(1..40), random.bool()));
     }
-    if random.u32(0..100) < harm {
+    if random.u32(0..100) < error_percent {
         params.push(choice(random, &["burst: 99", "priod: 3", "fails: x"]).to_owned());
     }
     if !params.is_empty() {
         write!(text, ", params: {{{}}}", params.join(", ")).unwrap();
     }
-    text += &at_times(random, 25, |random| format!(", thread: t{}", random.u32(0..3)));
-    text += &at_times(random, 30, |random| {
+    text += &maybe(random, 25, |random| format!(", thread: t{}", random.u32(0..3)));
+    text += &maybe(random, 30, |random| {
         let policy = choice(
             random,
             &[
@@ -197,11 +197,11 @@ fn settings(random: &mut Rng, kind: &str, harm: u32) -> String {
         );
         format!(", on_error: {policy}")
     });
-    // What a source sent too late is missing where packets are counted.
+    // A late call of a source sends no packets, which would break the packet count.
     if kind != "source" {
-        text += &at_times(random, 10, |random| format!(", deadline: {}ms", random.u32(1..50)));
+        text += &maybe(random, 10, |random| format!(", deadline: {}ms", random.u32(1..50)));
     }
-    text += &at_times(random, 10, |random| {
+    text += &maybe(random, 10, |random| {
         format!(", on_time_fault: {}", choice(random, &["drop", "clamp", "restart"]))
     });
     text

@@ -1,4 +1,4 @@
-//! The nodes that graphs are made of by chance.
+//! Nodes of the random graphs.
 
 use std::{
     cell::RefCell,
@@ -12,14 +12,14 @@ use afferent_graph::{
 };
 use afferent_messages::{Cdr, CdrMessage};
 
-/// Packets of a source.
-pub(crate) const PACKETS: u32 = 50;
+/// Number of packets that a source sends.
+pub(crate) const SOURCE_PACKETS: u32 = 50;
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Number(pub(crate) u64);
 
 impl Payload for Number {
-    const TYPE: &'static str = "chance/Number";
+    const TYPE: &'static str = "random/Number";
     const CODEC: Option<&'static dyn RecordCodec> = Some(&Cdr::<Self>::NEW);
     const INTERPOLATES: bool = true;
 
@@ -29,7 +29,7 @@ impl Payload for Number {
 }
 
 impl CdrMessage for Number {
-    const MESSAGE: &'static str = "chance_msgs/msg/Number";
+    const MESSAGE: &'static str = "random_msgs/msg/Number";
     const SCHEMA: &'static str = "uint64 number\n";
     type Wire = (u64,);
 
@@ -42,35 +42,36 @@ impl CdrMessage for Number {
     }
 }
 
-/// Of another type, and lossy unless the graph says otherwise.
+/// Payload of another type. Its edges drop packets unless the graph sets another policy.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Event;
 
 impl Payload for Event {
-    const TYPE: &'static str = "chance/Event";
+    const TYPE: &'static str = "random/Event";
     const ON_FULL: OnFull = OnFull::DropOldest;
 }
 
-/// Threads that have run a node and are alive.
+/// Number of running threads that have called a node.
 pub(crate) static THREADS: AtomicUsize = AtomicUsize::new(0);
 
-struct Alive;
+/// Decrements [`THREADS`] when the thread ends.
+struct ThreadGuard;
 
-impl Drop for Alive {
+impl Drop for ThreadGuard {
     fn drop(&mut self) {
         THREADS.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
 thread_local! {
-    static ALIVE: RefCell<Option<Alive>> = const { RefCell::new(None) };
+    static GUARD: RefCell<Option<ThreadGuard>> = const { RefCell::new(None) };
 }
 
 fn count_thread() {
-    ALIVE.with_borrow_mut(|alive| {
-        alive.get_or_insert_with(|| {
+    GUARD.with_borrow_mut(|guard| {
+        guard.get_or_insert_with(|| {
             THREADS.fetch_add(1, Ordering::SeqCst);
-            Alive
+            ThreadGuard
         });
     });
 }
@@ -84,11 +85,11 @@ const OTHER: Out<Number> = Out::at(1, "other");
 const EVENTS: Out<Event> = Out::at(2, "events");
 
 params! {
-    /// Of a source.
+    /// Parameters of a source.
     pub(crate) struct SourceParams {
-        /// Time between packets; as fast as possible when absent.
+        /// Time between bursts; as fast as possible if absent.
         pub period: Option<Duration>;
-        /// How many packets of one time follow each other.
+        /// Number of packets with the same timestamp.
         pub burst: u32 = "1", range 1.0..=16.0;
     }
 }
@@ -111,14 +112,14 @@ impl Node for Source {
 
     fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
         count_thread();
-        for _ in 0..self.params.burst.min(PACKETS - self.sent) {
+        for _ in 0..self.params.burst.min(SOURCE_PACKETS - self.sent) {
             cx.send(OUT, Number(u64::from(self.sent)));
             self.sent += 1;
         }
         if let Some(period) = self.params.period {
             cx.resume_at(cx.now() + period);
         }
-        if self.sent == PACKETS {
+        if self.sent == SOURCE_PACKETS {
             cx.end();
         }
         Ok(())
@@ -126,16 +127,16 @@ impl Node for Source {
 }
 
 params! {
-    /// Of a node that passes numbers on.
+    /// Parameters of a node that forwards numbers.
     pub(crate) struct PassParams {
-        /// Of so many numbers one fails.
+        /// Every `fails`-th call fails.
         pub fails: Option<u32>;
-        /// Whether it fails by a panic.
+        /// Fails by a panic instead of an error.
         pub panics: bool = "false";
     }
 }
 
-/// Passes numbers on, light or heavy.
+/// Forwards numbers; light or heavy.
 struct Pass<const HEAVY: bool> {
     params: PassParams,
     calls: u32,
@@ -144,7 +145,7 @@ struct Pass<const HEAVY: bool> {
 impl<const HEAVY: bool> Node for Pass<HEAVY> {
     type Params = PassParams;
     const NAME: &'static str = if HEAVY { "heavy" } else { "pass" };
-    const SUMMARY: &'static str = "Passes numbers on.";
+    const SUMMARY: &'static str = "Forwards numbers.";
     const PORTS: &'static [Port] = &[IN.port(), OUT.port().in_step()];
     const WEIGHT: Weight = if HEAVY { Weight::Heavy } else { Weight::Light };
     const LATENCY: &'static str = "none";
@@ -158,12 +159,12 @@ impl<const HEAVY: bool> Node for Pass<HEAVY> {
         self.calls += 1;
         let fails = self.params.fails.is_some_and(|each| self.calls.is_multiple_of(each.max(1)));
         if fails && self.params.panics {
-            // As `panic!`, but without the message on the screen.
-            std::panic::resume_unwind(Box::new("by chance"));
+            // As `panic!`, but without the panic message.
+            std::panic::resume_unwind(Box::new("random fault"));
         } else if fails {
             return Err(NodeError::InvalidInput {
                 port: "in".into(),
-                reason: "by chance".to_owned(),
+                reason: "random fault".to_owned(),
             });
         }
         if self.calls.is_multiple_of(2) {
@@ -176,13 +177,13 @@ impl<const HEAVY: bool> Node for Pass<HEAVY> {
     }
 }
 
-/// Sends numbers by turns to three outputs, or to none.
+/// Sends numbers alternately to three outputs and to none.
 struct Split(u32);
 
 impl Node for Split {
     type Params = ();
     const NAME: &'static str = "split";
-    const SUMMARY: &'static str = "Sends numbers by turns.";
+    const SUMMARY: &'static str = "Sends numbers alternately to several outputs.";
     const PORTS: &'static [Port] =
         &[IN.port(), OUT.port().in_step().optional(), OTHER.port().optional(), EVENTS.port()];
     const LATENCY: &'static str = "none";
@@ -211,27 +212,28 @@ impl Node for Split {
 }
 
 params! {
-    /// Of a node that says more than it hears.
+    /// Parameters of a node that repeats numbers.
     pub(crate) struct EchoParams {
-        /// How often it says a number once more, before it hears the next.
+        /// Number of repetitions before the next number is received.
         pub repeats: u32 = "1", range 0.0..=5.0;
-        /// Every fifth number is said again after so long, while others go on.
+        /// Delay of an additional packet after every fifth number. Other packets are not delayed.
         pub later: Duration = "50us", range 0.0..=1.0;
-        /// It rests so long after each number.
+        /// Pause after each number.
         pub rest: Option<Duration>;
     }
 }
 
-/// Says numbers again, at once and later, and hears what comes back of them.
+/// Repeats numbers, immediately and with a delay, and receives feedback.
 struct Echo {
     params: EchoParams,
-    heard: u32,
-    left: u32,
+    received: u32,
+    /// Number of repetitions that remain.
+    remaining: u32,
 }
 
 impl Echo {
-    fn go_on(&mut self, cx: &mut Cx<'_>) {
-        match (self.left, self.params.rest) {
+    fn schedule_next(&mut self, cx: &mut Cx<'_>) {
+        match (self.remaining, self.params.rest) {
             (0, None) => {}
             (0, Some(rest)) => cx.resume_at(cx.now() + rest),
             _ => cx.resume(),
@@ -242,14 +244,14 @@ impl Echo {
 impl Node for Echo {
     type Params = EchoParams;
     const NAME: &'static str = "echo";
-    const SUMMARY: &'static str = "Says numbers again.";
+    const SUMMARY: &'static str = "Repeats numbers.";
     const PORTS: &'static [Port] =
         &[IN.port(), BACK.port().optional(), Port::input::<Number>("side").optional(), OUT.port()];
     const TIMED: bool = true;
     const LATENCY: &'static str = "none";
 
     fn open(params: EchoParams, _: &OpenCx) -> Result<Self, NodeError> {
-        Ok(Self { params, heard: 0, left: 0 })
+        Ok(Self { params, received: 0, remaining: 0 })
     }
 
     fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
@@ -258,18 +260,18 @@ impl Node for Echo {
             return Ok(());
         }
         if let Some(number) = cx.get(IN).cloned() {
-            assert_eq!(self.left, 0, "a packet came before what was still to be said");
-            self.heard += 1;
-            self.left = self.params.repeats;
-            if self.heard.is_multiple_of(5) {
+            assert_eq!(self.remaining, 0, "a packet arrived before the last repetition");
+            self.received += 1;
+            self.remaining = self.params.repeats;
+            if self.received.is_multiple_of(5) {
                 cx.wake_at(cx.now() + self.params.later);
             }
             cx.send(OUT, number);
-            self.go_on(cx);
-        } else if self.left > 0 {
-            self.left -= 1;
-            cx.send(OUT, Number(u64::from(self.left)));
-            self.go_on(cx);
+            self.schedule_next(cx);
+        } else if self.remaining > 0 {
+            self.remaining -= 1;
+            cx.send(OUT, Number(u64::from(self.remaining)));
+            self.schedule_next(cx);
         } else {
             cx.send(OUT, Number(1 << 40));
         }
@@ -277,18 +279,18 @@ impl Node for Echo {
     }
 
     fn cancel(&mut self, _: &mut Cx<'_>) -> Result<(), NodeError> {
-        self.left = 0;
+        self.remaining = 0;
         Ok(())
     }
 }
 
-/// Takes several streams; joins them where the graph says so.
+/// Receives several streams. A synchronizer joins them if the graph sets a sync policy.
 struct Merge;
 
 impl Node for Merge {
     type Params = ();
     const NAME: &'static str = "merge";
-    const SUMMARY: &'static str = "Takes several streams.";
+    const SUMMARY: &'static str = "Receives several streams.";
     const PORTS: &'static [Port] =
         &[IN.port().many(), SIDE.port().optional(), EXTRA.port().optional(), OUT.port()];
     const LATENCY: &'static str = "none";
@@ -306,13 +308,13 @@ impl Node for Merge {
     }
 }
 
-/// Takes everything.
+/// Receives packets of any type.
 struct Sink;
 
 impl Node for Sink {
     type Params = ();
     const NAME: &'static str = "sink";
-    const SUMMARY: &'static str = "Takes everything.";
+    const SUMMARY: &'static str = "Receives packets of any type.";
     const PORTS: &'static [Port] = &[Port::any("in").many()];
     const LATENCY: &'static str = "none";
 
@@ -326,7 +328,7 @@ impl Node for Sink {
     }
 }
 
-/// All of them.
+/// All nodes of the random graphs.
 pub(crate) const NODES: &[NodeEntry] = &[
     NodeDef::of::<Source>,
     NodeDef::of::<Pass<false>>,

@@ -1,5 +1,5 @@
-//! Faults that hit a running graph at any moment: what fails is handled by its policy, the rest
-//! goes on, and the counters add up.
+//! Fault injection into running graphs: each node follows its policy, other nodes keep running, and
+//! the counters add up.
 
 use std::{
     path::Path,
@@ -24,25 +24,25 @@ use fastrand::Rng;
 
 use crate::{nodes::Number, seeds};
 
-/// Faults in an ordinary test run, and in each session.
-const FAULTS: u64 = 150;
-const IN_A_SESSION: u64 = 25;
+/// Default number of faults in total, and number of faults per session.
+const DEFAULT_FAULTS: u64 = 150;
+const FAULTS_PER_SESSION: u64 = 25;
 
-/// Time of a call that stalls, and of a slow one; a deadline is between them.
-const STALL: Duration = Duration::from_millis(25);
-const SLOW: Duration = Duration::from_millis(2);
+/// Durations of a stalled call and of a slow call. The deadline is between them.
+const STALL_TIME: Duration = Duration::from_millis(25);
+const SLOW_TIME: Duration = Duration::from_millis(2);
 const DEADLINE: Duration = Duration::from_millis(20);
 
-/// How far a time jumps.
-const JUMP: Duration = Duration::from_secs(3600);
+/// Size of a time jump.
+const TIME_JUMP: Duration = Duration::from_secs(3600);
 
-/// Time between the packets of a source.
+/// Period of a source.
 const PERIOD: Duration = Duration::from_micros(200);
 
 const IN: In<Number> = In::at(0, "in");
 const OUT: Out<Number> = Out::at(0, "out");
 
-/// What a call can be made to do.
+/// Fault of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fault {
     Panic,
@@ -52,36 +52,38 @@ enum Fault {
     TimeJump,
 }
 
-const KINDS: [Fault; 5] = [Fault::Panic, Fault::Error, Fault::Stall, Fault::Slow, Fault::TimeJump];
+const FAULT_KINDS: [Fault; 5] =
+    [Fault::Panic, Fault::Error, Fault::Stall, Fault::Slow, Fault::TimeJump];
 
-/// How a node is told to fail, and what it did, shared by all of its lives.
+/// Requested and executed faults of a node. Restarts of the node share it.
 #[derive(Default)]
-struct Control {
-    /// The fault of the next call: its place in the kinds, from one.
+struct FaultControl {
+    /// Fault of the next call: index in `FAULT_KINDS` plus 1; 0 for none.
     armed: AtomicU8,
-    done: [AtomicU64; KINDS.len()],
+    /// Number of executed faults of each kind.
+    executed: [AtomicU64; FAULT_KINDS.len()],
     calls: AtomicU64,
 }
 
-impl Control {
-    fn done(&self, fault: Fault) -> u64 {
-        self.done[fault as usize].load(SeqCst)
+impl FaultControl {
+    fn executed(&self, fault: Fault) -> u64 {
+        self.executed[fault as usize].load(SeqCst)
     }
 
     fn failures(&self) -> u64 {
-        self.done(Fault::Panic) + self.done(Fault::Error)
+        self.executed(Fault::Panic) + self.executed(Fault::Error)
     }
 }
 
-/// Controls of all nodes; a node names its own by place.
-static CONTROLS: Mutex<Vec<Arc<Control>>> = Mutex::new(Vec::new());
+/// Controls of all nodes. The parameter `control` of a node is an index into this list.
+static CONTROLS: Mutex<Vec<Arc<FaultControl>>> = Mutex::new(Vec::new());
 
-struct Weak {
-    control: Arc<Control>,
+struct FaultyNode {
+    control: Arc<FaultControl>,
     is_source: bool,
 }
 
-impl DynNode for Weak {
+impl DynNode for FaultyNode {
     fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
         let mut at = cx.now();
         if self.is_source {
@@ -90,25 +92,25 @@ impl DynNode for Weak {
             at = cx.at();
         }
         let armed = self.control.armed.swap(0, SeqCst);
-        let fault = usize::from(armed).checked_sub(1).map(|place| KINDS[place]);
+        let fault = usize::from(armed).checked_sub(1).map(|index| FAULT_KINDS[index]);
         if let Some(fault) = fault {
-            self.control.done[fault as usize].fetch_add(1, SeqCst);
+            self.control.executed[fault as usize].fetch_add(1, SeqCst);
         }
         self.control.calls.fetch_add(1, SeqCst);
         match fault {
-            // As `panic!`, but without the message on the screen.
-            Some(Fault::Panic) => std::panic::resume_unwind(Box::new("a fault")),
+            // As `panic!`, but without the panic message.
+            Some(Fault::Panic) => std::panic::resume_unwind(Box::new("injected fault")),
             Some(Fault::Error) => {
-                let reason = "a fault".to_owned();
+                let reason = "injected fault".to_owned();
                 return Err(NodeError::InvalidInput { port: "in".into(), reason });
             }
-            Some(Fault::Stall) => thread::sleep(STALL),
-            Some(Fault::Slow) => thread::sleep(SLOW),
-            // Back and forth in turns.
-            Some(Fault::TimeJump) if self.control.done(Fault::TimeJump).is_multiple_of(2) => {
-                at = at - JUMP
+            Some(Fault::Stall) => thread::sleep(STALL_TIME),
+            Some(Fault::Slow) => thread::sleep(SLOW_TIME),
+            // Alternate between forward and backward jumps.
+            Some(Fault::TimeJump) if self.control.executed(Fault::TimeJump).is_multiple_of(2) => {
+                at = at - TIME_JUMP
             }
-            Some(Fault::TimeJump) => at = at + JUMP,
+            Some(Fault::TimeJump) => at = at + TIME_JUMP,
             None => {}
         }
         cx.send_at(OUT, at, Number(0));
@@ -125,24 +127,24 @@ impl DynNode for Weak {
 }
 
 fn open(values: &ParamValues, is_source: bool) -> Box<dyn DynNode> {
-    let Some(ParamValue::Int(place)) = values.get("control") else { panic!("no control") };
-    let control = CONTROLS.lock().unwrap()[usize::try_from(*place).unwrap()].clone();
-    Box::new(Weak { control, is_source })
+    let Some(ParamValue::Int(index)) = values.get("control") else { panic!("no control") };
+    let control = CONTROLS.lock().unwrap()[usize::try_from(*index).unwrap()].clone();
+    Box::new(FaultyNode { control, is_source })
 }
 
-const SOURCE: &[Port] = &[OUT.port()];
-const STEP: &[Port] = &[IN.port(), OUT.port()];
-const SINK: &[Port] = &[IN.port().many(), OUT.port()];
+const SOURCE_PORTS: &[Port] = &[OUT.port()];
+const STEP_PORTS: &[Port] = &[IN.port(), OUT.port()];
+const SINK_PORTS: &[Port] = &[IN.port().many(), OUT.port()];
 
-/// Nodes with these ports, each with its control.
-struct WeakFactory {
+/// Factory of nodes with these ports.
+struct FaultyFactory {
     ports: &'static [Port],
     weight: Weight,
 }
 
-impl NodeFactory for WeakFactory {
+impl NodeFactory for FaultyFactory {
     fn spec(&self) -> NodeSpec {
-        NodeSpec { weight: self.weight, ..NodeSpec::new("weak", self.ports) }
+        NodeSpec { weight: self.weight, ..NodeSpec::new("faulty", self.ports) }
     }
 
     fn open(&self, values: &ParamValues, _: &OpenCx) -> Result<Box<dyn DynNode>, NodeError> {
@@ -152,14 +154,14 @@ impl NodeFactory for WeakFactory {
 
 fn def(ports: &'static [Port], heavy: bool) -> NodeDef {
     let weight = if heavy { Weight::Heavy } else { Weight::Light };
-    NodeDef::new(WeakFactory { ports, weight })
+    NodeDef::new(FaultyFactory { ports, weight })
 }
 
-/// Some sources, a tree of nodes behind each, and a sink of what nobody else takes.
+/// Graph with 1 to 3 sources, a tree of nodes downstream of each, and a sink for all leaves.
 struct Trial {
     graph: CheckedGraph,
-    controls: Vec<Arc<Control>>,
-    /// The node that sends to each; none of a source.
+    controls: Vec<Arc<FaultControl>>,
+    /// Upstream node of each node except the sink; `None` for a source.
     parents: Vec<Option<usize>>,
 }
 
@@ -169,20 +171,20 @@ impl Trial {
             Self { graph: CheckedGraph::default(), controls: Vec::new(), parents: Vec::new() };
         let sources = random.usize(1..=3);
         let steps = random.usize(3..=7);
-        for place in 0..sources + steps {
-            let parent = (place >= sources).then(|| random.usize(0..place));
-            let ports = if parent.is_none() { SOURCE } else { STEP };
+        for index in 0..sources + steps {
+            let parent = (index >= sources).then(|| random.usize(0..index));
+            let ports = if parent.is_none() { SOURCE_PORTS } else { STEP_PORTS };
             trial.node(random, ports);
             if let Some(parent) = parent {
-                trial.edge(random, parent, place);
+                trial.edge(random, parent, index);
             }
             trial.parents.push(parent);
         }
         let leaves =
-            (0..trial.parents.len()).filter(|place| !trial.parents.contains(&Some(*place)));
+            (0..trial.parents.len()).filter(|index| !trial.parents.contains(&Some(*index)));
         let leaves: Vec<_> = leaves.collect();
-        trial.node(random, SINK);
-        // Nobody tells it to fail.
+        trial.node(random, SINK_PORTS);
+        // The sink gets no faults.
         let sink = trial.parents.len();
         (trial.graph.nodes[sink].deadline, trial.graph.nodes[sink].on_error) =
             (None, OnError::Stop);
@@ -191,9 +193,9 @@ impl Trial {
     }
 
     fn node(&mut self, random: &mut Rng, ports: &'static [Port]) {
-        let control = Arc::new(Control::default());
+        let control = Arc::new(FaultControl::default());
         let mut controls = CONTROLS.lock().unwrap();
-        let place = ParamValue::Int(i64::try_from(controls.len()).unwrap());
+        let index = ParamValue::Int(i64::try_from(controls.len()).unwrap());
         controls.push(control.clone());
         self.controls.push(control);
         let on_error = match random.u32(0..8) {
@@ -204,12 +206,12 @@ impl Trial {
             5 | 6 => OnError::Degrade(Degrade::Nothing),
             _ => OnError::Degrade(Degrade::Last),
         };
-        // A machine with other work makes calls late that nobody has told to be.
+        // On a loaded machine calls can miss the deadline without a fault, so `stop` nodes have none.
         let has_deadline = on_error != OnError::Stop && random.bool();
         let times = [OnTimeFault::Drop, OnTimeFault::Clamp, OnTimeFault::Restart];
         let name = format!("n{}", self.graph.nodes.len());
         self.graph.nodes.push(CheckedNode {
-            params: ParamValues::from([("control".to_owned(), place)]),
+            params: ParamValues::from([("control".to_owned(), index)]),
             on_error,
             deadline: has_deadline.then_some(DEADLINE),
             on_time_fault: times[random.usize(0..3)],
@@ -219,44 +221,44 @@ impl Trial {
     }
 
     fn edge(&mut self, random: &mut Rng, from: usize, to: usize) {
-        let all =
+        let policies =
             [OnFull::Block, OnFull::Block, OnFull::DropOldest, OnFull::DropNewest, OnFull::Latest];
-        let on_full = all[random.usize(0..all.len())];
+        let on_full = policies[random.usize(0..policies.len())];
         let queue = if on_full == OnFull::Latest { 1 } else { random.usize(1..6) };
         let policy = EdgePolicy { on_full, queue, max_age: None };
         self.graph.edges.push(Edge::new((from, OUT.id()), (to, IN.id()), policy));
     }
 
-    /// Records everything, until a disk is full at some moment.
+    /// Recorder of all streams with a size limit, which simulates a full disk.
     fn record(&self, random: &mut Rng, path: &Path) -> Arc<Recorder> {
         let max_bytes = Some(random.u64(5_000..20_000));
         let options = RecordOptions { max_bytes, ..RecordOptions::default() };
         Recorder::create(path, &self.graph, &options).unwrap()
     }
 
-    /// Whether the node or one before it has been stopped by its policy.
-    fn has_ended(&self, place: usize) -> bool {
-        let stopped = self.graph.nodes[place].on_error == OnError::Stop
-            && self.controls[place].failures() > 0;
-        stopped || self.parents[place].is_some_and(|parent| self.has_ended(parent))
+    /// True if the node or an upstream node has been stopped by its policy.
+    fn has_ended(&self, index: usize) -> bool {
+        let stopped = self.graph.nodes[index].on_error == OnError::Stop
+            && self.controls[index].failures() > 0;
+        stopped || self.parents[index].is_some_and(|parent| self.has_ended(parent))
     }
 
-    /// Nodes that are called again and again: none once nothing reaches the sink, because a run of
-    /// which a node has failed ends with its last sink.
-    fn living(&self) -> Vec<usize> {
-        let living = (0..self.parents.len()).filter(|place| !self.has_ended(*place));
-        let living: Vec<_> = living.collect();
-        let is_leaf = |place: &usize| !self.parents.contains(&Some(*place));
-        if living.iter().any(is_leaf) { living } else { Vec::new() }
+    /// Nodes that are still called. Empty if no packet can reach the sink, because a run with a failed
+    /// node ends when its last sink ends.
+    fn running_nodes(&self) -> Vec<usize> {
+        let running = (0..self.parents.len()).filter(|index| !self.has_ended(*index));
+        let running: Vec<_> = running.collect();
+        let is_leaf = |index: &usize| !self.parents.contains(&Some(*index));
+        if running.iter().any(is_leaf) { running } else { Vec::new() }
     }
 
-    /// Injects faults at random moments; how many.
-    fn harm(&self, random: &mut Rng, session: &Session, faults: u64) -> u64 {
+    /// Injects faults at random times. Returns the number of injected faults.
+    fn inject(&self, random: &mut Rng, session: &Session, faults: u64) -> u64 {
         let mut injected = 0;
         while injected < faults {
             thread::sleep(Duration::from_micros(random.u64(0..1500)));
-            let living = self.living();
-            if living.is_empty() {
+            let running = self.running_nodes();
+            if running.is_empty() {
                 break;
             }
             if random.u32(0..6) == 0 {
@@ -265,31 +267,31 @@ impl Trial {
                 injected += 1;
                 continue;
             }
-            let place = living[random.usize(0..living.len())];
-            let kind = random.u8(1..=u8::try_from(KINDS.len()).unwrap());
-            let control = &self.controls[place];
+            let index = running[random.usize(0..running.len())];
+            let kind = random.u8(1..=u8::try_from(FAULT_KINDS.len()).unwrap());
+            let control = &self.controls[index];
             injected += u64::from(control.armed.compare_exchange(0, kind, SeqCst, SeqCst).is_ok());
         }
-        // Until everything that was told to fail has failed, and has come back.
-        self.until(|place| self.controls[place].armed.load(SeqCst) == 0);
+        // Wait until all faults are executed and all nodes are called again.
+        self.wait_until(|index| self.controls[index].armed.load(SeqCst) == 0);
         let calls: Vec<_> =
             self.controls.iter().map(|control| control.calls.load(SeqCst)).collect();
-        self.until(|place| self.controls[place].calls.load(SeqCst) > calls[place] + 1);
+        self.wait_until(|index| self.controls[index].calls.load(SeqCst) > calls[index] + 1);
         injected
     }
 
-    /// Waits until something holds for every living node.
-    fn until(&self, holds: impl Fn(usize) -> bool) {
-        while !self.living().into_iter().all(&holds) {
+    /// Waits until `condition` holds for all running nodes.
+    fn wait_until(&self, condition: impl Fn(usize) -> bool) {
+        while !self.running_nodes().into_iter().all(&condition) {
             thread::sleep(Duration::from_millis(1));
         }
     }
 
-    fn look(&self, report: &Report) {
+    fn check(&self, report: &Report) {
         let rewinds =
             self.graph.nodes.iter().any(|node| node.on_time_fault == OnTimeFault::Restart);
-        for (place, node) in report.nodes[..self.parents.len()].iter().enumerate() {
-            self.look_at(place, node, report, rewinds);
+        for (index, node) in report.nodes[..self.parents.len()].iter().enumerate() {
+            self.check_node(index, node, report, rewinds);
         }
         for (edge, checked) in report.edges.iter().zip(&self.graph.edges) {
             let counts = edge.counts;
@@ -308,13 +310,13 @@ impl Trial {
         }
     }
 
-    /// Whether the node did what its policy says.
-    fn look_at(&self, place: usize, node: &NodeReport, report: &Report, rewinds: bool) {
-        let (control, checked) = (&self.controls[place], &self.graph.nodes[place]);
+    /// Checks that the node followed its policy.
+    fn check_node(&self, index: usize, node: &NodeReport, report: &Report, rewinds: bool) {
+        let (control, checked) = (&self.controls[index], &self.graph.nodes[index]);
         let failures = control.failures();
         assert!(node.calls >= control.calls.load(SeqCst), "{node:?}");
         assert_eq!(node.errors, failures + node.overruns, "{node:?}");
-        let stalls = control.done(Fault::Stall);
+        let stalls = control.executed(Fault::Stall);
         assert!(checked.deadline.is_none() || node.overruns >= stalls, "{node:?}");
         let stopped = report.failures.iter().filter(|failure| failure.node == node.name);
         let stopped = stopped.filter(|failure| failure.handled == Handled::Stopped).count();
@@ -323,7 +325,7 @@ impl Trial {
                 assert!(failures <= 1 && stopped as u64 == failures, "{node:?}");
             }
             OnError::Restart(_) => {
-                // One that was late at the very end is not opened again.
+                // A node that misses its deadline in the last call is not restarted.
                 let late = u64::from(node.overruns > 0);
                 let expected = node.errors.saturating_sub(late)..=node.errors;
                 assert!(stopped == 0 && expected.contains(&node.restarts), "{node:?}");
@@ -332,21 +334,21 @@ impl Trial {
                 assert_eq!((stopped, node.restarts, node.degraded), (0, 0, node.errors));
             }
         }
-        // What was late or obsolete was not sent.
+        // Late and canceled calls send no packets and therefore cause no timestamp faults.
         if node.overruns == 0 && node.canceled == 0 && !rewinds {
-            assert!(node.timestamp_faults <= control.done(Fault::TimeJump), "{node:?}");
+            assert!(node.timestamp_faults <= control.executed(Fault::TimeJump), "{node:?}");
         }
         if node.overruns == 0 && !checked.canceled && control.calls.load(SeqCst) > 0 {
-            let jumps = control.done(Fault::TimeJump);
-            // The first time of a stream is right, also when it begins anew.
+            let jumps = control.executed(Fault::TimeJump);
+            // The first timestamp of a stream is always valid, also after a restart.
             let firsts = if rewinds { 3 } else { 1 };
             assert!(node.timestamp_faults + firsts >= jumps, "{node:?} jumped {jumps} times");
         }
     }
 }
 
-/// Every packet is in the recording or counted; whether the disk was full.
-fn look_at_recording(recorder: &Recorder, report: &Report) -> bool {
+/// Checks that every packet is recorded or counted as dropped. Returns true if the disk was full.
+fn check_recording(recorder: &Recorder, report: &Report) -> bool {
     let recorded = recorder.finish();
     for stream in &recorded.streams {
         let (node, _) = stream.output.split_once('.').unwrap();
@@ -358,13 +360,13 @@ fn look_at_recording(recorder: &Recorder, report: &Report) -> bool {
 }
 
 #[test]
-fn faults_made_by_chance_are_handled_and_counted() {
-    let faults = seeds::number("AFFERENT_FAULTS").unwrap_or(FAULTS);
+fn random_faults_are_handled_and_counted() {
+    let faults = seeds::env_number("AFFERENT_FAULTS").unwrap_or(DEFAULT_FAULTS);
     let (mut injected, mut full) = (0, 0);
-    let mut total = [0; KINDS.len()];
+    let mut total = [0; FAULT_KINDS.len()];
     let folder = tempfile::tempdir().unwrap();
-    // A session ends early when everything in it was stopped by its policy.
-    seeds::each(faults, |seed| {
+    // A session ends early if all nodes are stopped by their policies.
+    seeds::for_each(faults, |seed| {
         if injected >= faults {
             return;
         }
@@ -375,22 +377,22 @@ fn faults_made_by_chance_are_handled_and_counted() {
         let observers = recorder.iter().map(|recorder| recorder.clone() as Arc<dyn Observer>);
         let options = RunOptions { observers: observers.collect(), ..RunOptions::default() };
         let session = Session::start(&trial.graph, &OpenCx::default(), options).unwrap();
-        injected += trial.harm(&mut random, &session, IN_A_SESSION);
+        injected += trial.inject(&mut random, &session, FAULTS_PER_SESSION);
         session.stop_handle().stop();
         let report = match session.wait() {
             Ok(report) => report,
             Err(RunError::Failed(report)) => *report,
             Err(error) => panic!("{error}"),
         };
-        trial.look(&report);
-        if recorder.is_some_and(|recorder| look_at_recording(&recorder, &report)) {
+        trial.check(&report);
+        if recorder.is_some_and(|recorder| check_recording(&recorder, &report)) {
             full += 1;
         }
-        for (sum, fault) in total.iter_mut().zip(KINDS) {
-            *sum += trial.controls.iter().map(|control| control.done(fault)).sum::<u64>();
+        for (sum, fault) in total.iter_mut().zip(FAULT_KINDS) {
+            *sum += trial.controls.iter().map(|control| control.executed(fault)).sum::<u64>();
         }
     });
-    println!("{injected} faults: {KINDS:?} {total:?}, the rest storms of interrupts");
-    println!("and {full} times a recording that had no more room");
-    assert!(seeds::number("AFFERENT_SEED").is_some() || injected >= faults);
+    println!("{injected} faults: {FAULT_KINDS:?} {total:?}, and bursts of interrupts");
+    println!("{full} recordings with a full disk");
+    assert!(seeds::env_number("AFFERENT_SEED").is_some() || injected >= faults);
 }
