@@ -126,7 +126,7 @@ pub(crate) fn generate(app: &App, args: &GenerateArgs) -> anyhow::Result<ExitCod
         sampling: Sampling { temperature, top_k, top_p, min_p, ..usual },
         stop: args.stop.clone(),
         ignore_eos: args.ignore_end,
-        cancelled: Some(canceled),
+        canceled: Some(canceled),
         ..GenerationOptions::default()
     };
     let start = Instant::now();
@@ -148,7 +148,7 @@ pub(crate) fn generate(app: &App, args: &GenerateArgs) -> anyhow::Result<ExitCod
         let prompt: String = serde_json::from_str(&line?).context("a line is no JSON string")?;
         let measured = asked.answer(&prompt, false)?;
         let is_read = crate::print_to_reader(&format!("{}\n", measured.json()))?;
-        if measured.finish == Some(FinishReason::Cancelled) {
+        if measured.finish == Some(FinishReason::Canceled) {
             anyhow::bail!("it was stopped; the prompts that follow are not answered");
         }
         if !is_read {

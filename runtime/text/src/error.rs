@@ -90,8 +90,8 @@ pub enum TextError {
 }
 
 impl TextError {
-    /// True if the run of the model was cancelled.
-    pub fn is_cancelled(&self) -> bool {
+    /// True if the run of the model was canceled.
+    pub fn is_canceled(&self) -> bool {
         let Self::Model(ModelError::Run { error, .. }) = self else { return false };
         matches!(error, RunError::Instruction { error: Error::Canceled, .. })
     }

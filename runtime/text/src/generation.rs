@@ -21,7 +21,7 @@ pub struct GenerationOptions {
     /// Ignores all EOS tokens; for benchmarks.
     pub ignore_eos: bool,
     /// Flag that another thread sets to cancel the generation.
-    pub cancelled: Option<Arc<AtomicBool>>,
+    pub canceled: Option<Arc<AtomicBool>>,
 }
 
 impl Default for GenerationOptions {
@@ -33,7 +33,7 @@ impl Default for GenerationOptions {
             stop: Vec::new(),
             extra_eos: Vec::new(),
             ignore_eos: false,
-            cancelled: None,
+            canceled: None,
         }
     }
 }
@@ -62,8 +62,8 @@ pub enum FinishReason {
     Length,
     /// The context of the model is full.
     ContextFull,
-    /// The generation was cancelled. The context ends with the last token that was returned.
-    Cancelled,
+    /// The generation was canceled. The context ends with the last token that was returned.
+    Canceled,
 }
 
 impl FinishReason {
@@ -74,7 +74,7 @@ impl FinishReason {
             Self::StopString(_) => "stop_string",
             Self::Length => "length",
             Self::ContextFull => "context_full",
-            Self::Cancelled => "cancelled",
+            Self::Canceled => "canceled",
         }
     }
 }
@@ -144,15 +144,15 @@ impl GenerationState {
         }
     }
 
-    /// Runs the model over all tokens that are not in the KV cache. Returns false if cancelled.
+    /// Runs the model over all tokens that are not in the KV cache. Returns false if canceled.
     fn run_model(
         &mut self,
         generator: &mut Generator,
-        cancelled: Option<&AtomicBool>,
+        canceled: Option<&AtomicBool>,
     ) -> Result<bool, TextError> {
-        match generator.logits(cancelled) {
-            Err(error) if error.is_cancelled() => {
-                self.finish_reason = Some(FinishReason::Cancelled);
+        match generator.logits(canceled) {
+            Err(error) if error.is_canceled() => {
+                self.finish_reason = Some(FinishReason::Canceled);
                 Ok(false)
             }
             result => result.map(|_| true),
@@ -161,7 +161,7 @@ impl GenerationState {
 
     /// Generates the next token. Returns `None` after the end of the generation and after an error.
     ///
-    /// Setting `cancelled` ends the generation, also during a run of the model.
+    /// Setting `canceled` ends the generation, also during a run of the model.
     ///
     /// # Errors
     /// [`TextError::Model`] and those of [`Sampler::sample`].
@@ -169,12 +169,12 @@ impl GenerationState {
         &mut self,
         generator: &mut Generator,
         tokenizer: &Tokenizer,
-        cancelled: Option<&AtomicBool>,
+        canceled: Option<&AtomicBool>,
     ) -> Result<Option<GeneratedToken>, TextError> {
         if self.finish_reason.is_some() || self.failed {
             return Ok(None);
         }
-        let next = self.decode_step(generator, tokenizer, cancelled);
+        let next = self.decode_step(generator, tokenizer, canceled);
         self.failed = next.is_err();
         next
     }
@@ -184,13 +184,13 @@ impl GenerationState {
         &mut self,
         generator: &mut Generator,
         tokenizer: &Tokenizer,
-        cancelled: Option<&AtomicBool>,
+        canceled: Option<&AtomicBool>,
     ) -> Result<Option<GeneratedToken>, TextError> {
-        if cancelled.is_some_and(|flag| flag.load(Ordering::Relaxed)) {
-            self.finish_reason = Some(FinishReason::Cancelled);
+        if canceled.is_some_and(|flag| flag.load(Ordering::Relaxed)) {
+            self.finish_reason = Some(FinishReason::Canceled);
             return Ok(None);
         }
-        if !self.run_model(generator, cancelled)? {
+        if !self.run_model(generator, canceled)? {
             return Ok(None);
         }
         let (tokens, logits) = (generator.tokens(), generator.last_logits());
@@ -224,7 +224,7 @@ pub struct Generation<'a> {
     generator: &'a mut Generator,
     tokenizer: &'a Tokenizer,
     state: GenerationState,
-    cancelled: Option<Arc<AtomicBool>>,
+    canceled: Option<Arc<AtomicBool>>,
 }
 
 impl<'a> Generation<'a> {
@@ -235,8 +235,8 @@ impl<'a> Generation<'a> {
         options: &GenerationOptions,
     ) -> Result<Self, TextError> {
         let mut state = GenerationState::start(generator, tokenizer, prompt, options)?;
-        state.run_model(generator, options.cancelled.as_deref())?;
-        Ok(Self { generator, tokenizer, state, cancelled: options.cancelled.clone() })
+        state.run_model(generator, options.canceled.as_deref())?;
+        Ok(Self { generator, tokenizer, state, canceled: options.canceled.clone() })
     }
 
     /// Cause of the end; `None` while the generation has not ended.
@@ -249,6 +249,6 @@ impl Iterator for Generation<'_> {
     type Item = Result<GeneratedToken, TextError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.state.next(self.generator, self.tokenizer, self.cancelled.as_deref()).transpose()
+        self.state.next(self.generator, self.tokenizer, self.canceled.as_deref()).transpose()
     }
 }

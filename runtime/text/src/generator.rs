@@ -115,12 +115,12 @@ impl Generator {
 
     /// Logits of the token that follows the context.
     ///
-    /// Setting `cancelled` stops the computation; the next call resumes it.
+    /// Setting `canceled` stops the computation; the next call resumes it.
     ///
     /// # Errors
-    /// [`TextError::EmptyContext`] and [`TextError::Model`]. The error of a cancelled run satisfies
-    /// [`TextError::is_cancelled`].
-    pub fn logits(&mut self, cancelled: Option<&AtomicBool>) -> Result<&[f32], TextError> {
+    /// [`TextError::EmptyContext`] and [`TextError::Model`]. The error of a canceled run satisfies
+    /// [`TextError::is_canceled`].
+    pub fn logits(&mut self, canceled: Option<&AtomicBool>) -> Result<&[f32], TextError> {
         if self.tokens.is_empty() {
             return Err(TextError::EmptyContext);
         }
@@ -128,7 +128,7 @@ impl Generator {
             // The KV cache stores no logits, so the last token needs another run.
             self.cached_len = self.cached_len.min(self.tokens.len() - 1);
             while self.cached_len < self.tokens.len() {
-                self.run_chunk(cancelled)?;
+                self.run_chunk(canceled)?;
             }
             self.logits_valid = true;
         }
@@ -155,7 +155,7 @@ impl Generator {
     }
 
     /// Runs the model over the next chunk of tokens that are not in the KV cache.
-    fn run_chunk(&mut self, cancelled: Option<&AtomicBool>) -> Result<(), TextError> {
+    fn run_chunk(&mut self, canceled: Option<&AtomicBool>) -> Result<(), TextError> {
         let Contract { max_prefill_chunk, positions, vocab_size, .. } = self.contract;
         let start = if positions == Positions::None { 0 } else { self.cached_len };
         let end = self.tokens.len().min(start + max_prefill_chunk);
@@ -177,12 +177,12 @@ impl Generator {
             TensorView::new(&position_sizes, &self.run_positions).map_err(failed)?;
         let inputs = [Input::Tensor(tokens), Input::Tensor(position_view)];
         let inputs = if positions == Positions::None { &inputs[..1] } else { &inputs };
-        if cancelled.is_some_and(|flag| flag.load(Ordering::Relaxed)) {
+        if canceled.is_some_and(|flag| flag.load(Ordering::Relaxed)) {
             return Err(failed(Error::Canceled));
         }
         let options = self.model.options().clone();
         let options = RunOptions {
-            canceled: cancelled,
+            canceled,
             instruction_limit: options.instruction_limit,
             workers: options.workers,
             ..RunOptions::default()

@@ -212,27 +212,25 @@ fn full_context_ends_an_answer() {
 }
 
 #[test]
-fn cancelled_answer_can_be_continued() {
+fn canceled_answer_can_be_continued() {
     let (mut generator, tokenizer) = robot();
-    let cancelled = Arc::new(AtomicBool::new(false));
-    let options = GenerationOptions {
-        cancelled: Some(Arc::clone(&cancelled)),
-        ..GenerationOptions::default()
-    };
+    let canceled = Arc::new(AtomicBool::new(false));
+    let options =
+        GenerationOptions { canceled: Some(Arc::clone(&canceled)), ..GenerationOptions::default() };
     let prompt = generator.encode(&tokenizer, MARCH).expect("tokens");
     let mut answer = generator.generate(&tokenizer, &prompt, &options).expect("it fits");
     let first = answer.next().expect("an item").expect("a token");
-    cancelled.store(true, Ordering::Relaxed);
+    canceled.store(true, Ordering::Relaxed);
     assert!(answer.next().is_none());
-    assert_eq!(answer.finish_reason(), Some(FinishReason::Cancelled));
-    // Cancelled before the first run.
+    assert_eq!(answer.finish_reason(), Some(FinishReason::Canceled));
+    // Canceled before the first run.
     let answer = generator.generate(&tokenizer, &[], &options).expect("it fits");
-    assert_eq!(answer.finish_reason(), Some(FinishReason::Cancelled));
+    assert_eq!(answer.finish_reason(), Some(FinishReason::Canceled));
     let (rest, _) = ask(&mut generator, &tokenizer, "", &GenerationOptions::default());
     assert_eq!(first.text + &rest, " april, may, june");
     generator.reset();
     let answer = generator.generate(&tokenizer, &prompt, &options).expect("it fits");
-    assert_eq!(answer.finish_reason(), Some(FinishReason::Cancelled));
+    assert_eq!(answer.finish_reason(), Some(FinishReason::Canceled));
     let (text, _) = ask(&mut generator, &tokenizer, "", &GenerationOptions::default());
     assert_eq!(text, " april, may, june");
 }
