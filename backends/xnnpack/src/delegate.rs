@@ -1,8 +1,6 @@
 //! Hot path: reshapes the operators of a plan for the inputs and runs them.
 
 mod convert;
-#[cfg(test)]
-mod tests;
 
 use std::{mem, ops::Range};
 
@@ -316,3 +314,6 @@ fn expect_type(argument: usize, found: ScalarType, wanted: ScalarType) -> Result
     let index = u8::try_from(argument).unwrap_or(u8::MAX);
     if found == wanted { Ok(()) } else { Err(Error::InvalidType { index, found }) }
 }
+
+#[cfg(test)]
+mod tests;

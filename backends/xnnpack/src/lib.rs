@@ -20,19 +20,6 @@
 //! | `loop_nest`, `shape`, `strided_copy` | sizes, and loops over two tensors        |
 //! | `error`, `memory` | shared errors, memory limit                                 |
 //!
-//! # Weights
-//!
-//! The weights of a fully connected layer are stored in 16 bits if bf16 or f16 represents them
-//! exactly. To halve the memory and the bandwidth of a model, round its weights before the export
-//! (in PyTorch: `model.bfloat16().float()`).
-//!
-//! Other large layers are stored in 24 bits: an integer per weight and a scale per output channel.
-//! The rounding error is at most 2⁻²³ of the largest weight of the channel, which is comparable to
-//! the effect of another summation order. A layer stays in 32 bits if more than one weight in 128
-//! of a channel is zero, or if the largest weight is far from the mean.
-//!
-//! # Limits
-//!
 //! An unsupported node or value is an error at load that names its number and type: scaled
 //! dot-product attention as one node, unsigned and packed integers, TensorFlow SAME padding.
 //!
