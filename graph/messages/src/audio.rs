@@ -1,4 +1,4 @@
-//! Sound.
+//! Audio blocks.
 
 use std::{ops::RangeInclusive, time::Duration};
 
@@ -7,18 +7,18 @@ use afferent_core::{Error, Tensor};
 use crate::{Cdr, CdrMessage};
 use afferent_graph::{Field, Payload, RecordCodec};
 
-/// Samples per second and channel, in hertz.
+/// Sample rate in hertz (samples per second and channel).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub struct SampleRate(pub u32);
 
 impl SampleRate {
-    /// How long `samples` last.
+    /// Duration of `samples` at this rate.
     pub fn duration(self, samples: usize) -> Duration {
         let nanos = samples as u128 * 1_000_000_000 / u128::from(self.0.max(1));
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 
-    /// How many whole samples fit in `duration`.
+    /// Number of whole samples in `duration`.
     pub fn samples(self, duration: Duration) -> usize {
         let samples = duration.as_nanos() * u128::from(self.0) / 1_000_000_000;
         usize::try_from(samples).unwrap_or(usize::MAX)
@@ -28,26 +28,27 @@ impl SampleRate {
 /// Consecutive samples of one source: a tensor `[channels, samples]` of `f32`, full scale ±1.
 #[derive(Debug, Clone)]
 pub struct AudioBlock {
-    /// The samples, channel after channel.
+    /// The samples in channel-major order.
     pub samples: Tensor,
-    /// How fast they were taken.
+    /// Sample rate.
     pub rate: SampleRate,
 }
 
 impl AudioBlock {
-    /// The rates that sound of files and devices may have, in hertz: what waits of it takes memory.
+    /// Accepted sample rates of files and devices, in hertz. The limit bounds the memory of buffers
+    /// that hold a fixed duration.
     pub const RATES_HZ: RangeInclusive<u32> = 1..=768_000;
 
-    /// Sixty decibels over full scale: what is louder is a fault of the sender.
-    const LOUDEST: f32 = 1e3;
+    /// 60 dB above full scale. Louder samples indicate a faulty sender.
+    const MAX_AMPLITUDE: f32 = 1e3;
 
-    /// The sample; silence where it is no number, or more than 60 dB over full scale, which would stay in
-    /// what remembers it.
+    /// Returns the sample, or silence if it is not a number or is more than 60 dB above full scale.
+    /// Such values would persist in filters with state.
     pub fn heard(sample: f32) -> f32 {
-        if sample.abs() <= Self::LOUDEST { sample } else { 0.0 }
+        if sample.abs() <= Self::MAX_AMPLITUDE { sample } else { 0.0 }
     }
 
-    /// More than a file may say, or sound of a recording have that has no samples: every channel
+    /// Maximum number of channels in a file, or in a recorded block without samples. Every channel
     /// takes memory.
     pub const MAX_CHANNELS: usize = 64;
 
@@ -56,17 +57,17 @@ impl AudioBlock {
         self.samples.sizes().first().copied().unwrap_or(0)
     }
 
-    /// Number of samples of each channel.
+    /// Number of samples per channel.
     pub fn len(&self) -> usize {
         self.samples.sizes().get(1).copied().unwrap_or(0)
     }
 
-    /// Whether there are no samples.
+    /// True if the block has no samples.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// How long the block lasts.
+    /// Duration of the block.
     pub fn duration(&self) -> Duration {
         self.rate.duration(self.len())
     }
@@ -74,17 +75,17 @@ impl AudioBlock {
     /// The samples of `channel`.
     ///
     /// # Errors
-    /// When there is no such channel, or the tensor is not of `f32`.
+    /// If `channel` is out of range, or the tensor is not of `f32`.
     pub fn channel(&self, channel: usize) -> Result<&[f32], Error> {
         let (len, data) = (self.len(), self.samples.data::<f32>()?);
         let samples = data.get(channel * len..(channel + 1) * len);
-        samples.ok_or(Error::InvalidTensor { reason: "there is no such channel" })
+        samples.ok_or(Error::InvalidTensor { reason: "channel index out of range" })
     }
 
-    /// Gives the block its shape and returns the samples, channel after channel, to fill.
+    /// Sets the shape of the block and returns its samples for writing, in channel-major order.
     ///
     /// # Errors
-    /// When the tensor is not of `f32` or the size overflows.
+    /// If the tensor is not of `f32`, or the size overflows.
     pub fn reshape(
         &mut self,
         rate: SampleRate,
@@ -138,12 +139,14 @@ float32[] samples
     fn from_wire((rate, channels, samples): Self::Wire) -> Result<Self, String> {
         if !Self::RATES_HZ.contains(&rate) {
             let (least, most) = Self::RATES_HZ.into_inner();
-            return Err(format!("sound of {rate} Hz; {least} to {most} Hz are read"));
+            return Err(format!(
+                "sample rate of {rate} Hz is not supported; accepted are {least} to {most} Hz"
+            ));
         }
         let (channels, total) = (channels as usize, samples.len());
         let len = total.checked_div(channels).unwrap_or(0);
         if total == 0 && channels > Self::MAX_CHANNELS {
-            return Err(format!("{channels} channels, and no samples"));
+            return Err(format!("{channels} channels without samples"));
         }
         if channels.checked_mul(len) != Some(total) {
             return Err(format!(

@@ -1,4 +1,4 @@
-//! Recorded form of payloads: CDR in little endian, with ROS 2 message definitions.
+//! Recorded form of payloads: little-endian CDR with ROS 2 message definitions.
 
 use std::{any::Any, borrow::Cow, marker::PhantomData};
 
@@ -13,14 +13,14 @@ pub trait CdrMessage: Payload {
     /// Name of the ROS 2 message, for example `afferent_msgs/msg/AudioBlock`.
     const MESSAGE: &'static str;
 
-    /// Its fields as a ROS 2 message definition.
+    /// Fields of the message as a ROS 2 message definition.
     const SCHEMA: &'static str;
 
     /// True if the message holds compressed data. Values are then compared by
     /// [`CdrMessage::write_uncompressed`], which is cheaper and independent of the compressor.
     const IS_COMPRESSED: bool = false;
 
-    /// Fields of the message, in their order.
+    /// Fields of the message, in order.
     type Wire: Serialize + DeserializeOwned;
 
     /// Converts the value to the fields of the message.
@@ -29,7 +29,7 @@ pub trait CdrMessage: Payload {
     /// Builds the value from the fields of a message.
     ///
     /// # Errors
-    /// The field that is wrong, and its accepted values.
+    /// The invalid field and its accepted values.
     fn from_wire(wire: Self::Wire) -> Result<Self, String>;
 
     /// Appends every property of the value to `bytes`. Used where the message is compressed.
@@ -47,7 +47,7 @@ impl<T> Cdr<T> {
     pub const NEW: Self = Self(PhantomData);
 }
 
-/// Definitions that follow the fields of a ROS 2 message with a header.
+/// Message definitions that ROS 2 messages with a header depend on.
 macro_rules! ros_header {
     () => {
         "================================================================================
@@ -129,7 +129,7 @@ mod tests {
         TurnEventKind, Word,
     };
 
-    /// Writes `value`, reads it, writes it again; returns the bytes behind the header.
+    /// Checks that `value` survives encoding and decoding. Returns the bytes after the CDR header.
     fn check<T: CdrMessage>(value: &T) -> Vec<u8> {
         let codec = T::CODEC.unwrap();
         let (mut bytes, mut again) = (Vec::new(), Vec::new());
@@ -138,7 +138,7 @@ mod tests {
         codec.encode(packet.get::<T>().unwrap(), &mut again).unwrap();
         assert_eq!(bytes, again);
         for len in 0..bytes.len() {
-            // What is cut short is refused, or a shorter value; it does not panic.
+            // Decoding a truncated message fails or returns a shorter value. It must not panic.
             drop(codec.decode(&bytes[..len], Header::default()));
         }
         assert!(codec.decode(&bytes[..3], Header::default()).is_err());
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn values_come_back_bit_by_bit() {
+    fn values_round_trip() {
         let samples =
             Tensor::new(&[2, 3], &[0.0_f32, -0.0, f32::NAN, 1e-42, f32::MAX, 0.1]).unwrap();
         let bytes = check(&AudioBlock { samples, rate: SampleRate(48_000) });
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_together_is_refused() {
+    fn inconsistent_messages_are_rejected() {
         let codec = AudioBlock::CODEC.unwrap();
         let bytes = [0, 1, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0];
         let error = codec.decode(&bytes, Header::default()).unwrap_err();
@@ -197,14 +197,17 @@ mod tests {
         for channels in [65, u32::MAX] {
             let bytes = [[0, 1, 0, 0], [1, 0, 0, 0], channels.to_le_bytes(), [0; 4]].concat();
             let error = codec.decode(&bytes, Header::default()).unwrap_err();
-            assert_eq!(error, format!("{channels} channels, and no samples"));
+            assert_eq!(error, format!("{channels} channels without samples"));
         }
         for rate in [0, 768_001] {
             let block = AudioBlock { rate: SampleRate(rate), ..AudioBlock::default() };
             let mut bytes = Vec::new();
             codec.encode(&block, &mut bytes).unwrap();
             let error = codec.decode(&bytes, Header::default()).unwrap_err();
-            assert_eq!(error, format!("sound of {rate} Hz; 1 to 768000 Hz are read"));
+            assert_eq!(
+                error,
+                format!("sample rate of {rate} Hz is not supported; accepted are 1 to 768000 Hz")
+            );
         }
         assert_eq!(
             codec.decode(&[1], Header::default()).unwrap_err(),

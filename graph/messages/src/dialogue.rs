@@ -1,16 +1,16 @@
-//! What the nodes of a conversation tell each other beside sound and text.
+//! Messages between dialogue nodes other than audio and text.
 
 use crate::{Cdr, CdrMessage};
 use afferent_graph::{Field, Payload, RecordCodec};
 
-/// A call of a tool, or what the tool gave.
+/// A tool call, or the result of one.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ToolMessage {
-    /// The turn whose answer asks for it.
+    /// Turn whose answer contains the call.
     pub turn: u64,
     /// Name of the tool.
     pub tool: String,
-    /// Arguments or results, a JSON object.
+    /// Arguments or results as a JSON object.
     pub json: String,
 }
 
@@ -41,24 +41,25 @@ impl CdrMessage for ToolMessage {
     }
 }
 
-/// What happens to a turn of the user.
+/// Kind of a [`TurnEvent`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum TurnEventKind {
-    /// The user began to speak.
+    /// The user started to speak.
     #[default]
     Start,
-    /// The turn is over, and its text stays as it is.
+    /// The turn ended, and its text is final.
     End,
-    /// The user went on before anything of the answer was heard: the turn is not over after all.
+    /// The user continued before the answer became audible. The turn is open again.
     Resume,
 }
 
-/// The begin or end of a turn of the user; the time of the packet is when it was decided.
+/// Start, end, or resumption of a user turn. The timestamp of the packet is the time of the
+/// decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TurnEvent {
-    /// Number of the turn, from 0 on.
+    /// Number of the turn, from zero.
     pub turn: u64,
-    /// Which of the three.
+    /// Kind of the event.
     pub kind: TurnEventKind,
 }
 
@@ -98,10 +99,11 @@ impl CdrMessage for TurnEvent {
     }
 }
 
-/// Makes the work of a graph obsolete: an output of these is what `interrupt` of a graph names.
+/// Cancels the current work of a graph. The `interrupt` key of a graph file names an output of this
+/// type.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Interruption {
-    /// Why, for people.
+    /// Human-readable reason.
     pub reason: String,
 }
 

@@ -1,4 +1,4 @@
-//! Rows of numbers that describe a signal, such as log-mel energies.
+//! Feature vectors of a signal, such as log-mel energies.
 
 use std::time::Duration;
 
@@ -9,14 +9,14 @@ use afferent_graph::{Field, Payload, RecordCodec};
 
 /// Consecutive feature rows: a tensor `[rows, bins]` of `f32`.
 ///
-/// The time of the packet is that of the first sample that the first row sees.
+/// The timestamp of the packet is that of the first sample in the window of the first row.
 #[derive(Debug, Clone)]
 pub struct Features {
-    /// The rows.
+    /// The feature rows.
     pub values: Tensor,
     /// Time from one row to the next.
     pub hop: Duration,
-    /// Time that one row sees.
+    /// Duration of signal that one row covers.
     pub window: Duration,
 }
 

@@ -1,4 +1,4 @@
-//! Pictures.
+//! Images.
 
 use afferent_core::{ScalarType, Tensor, TensorView};
 use serde::{Deserialize, Serialize};
@@ -12,38 +12,37 @@ mod png;
 use bytes::Bytes;
 
 choices! {
-    /// What a pixel is made of, in the order of memory and by the names of ROS
-    /// (`sensor_msgs/image_encodings`). Values of 16 bits are in the byte order of the machine.
+    /// Pixel format: channels in memory order, with the names of ROS
+    /// (`sensor_msgs/image_encodings`). 16-bit values are in native byte order.
     pub enum PixelFormat {
-        /// Brightness, 8 bits.
+        /// Luminance, 8 bits.
         Mono8 = "mono8",
         /// Red, green, blue, 8 bits each.
         Rgb8 = "rgb8",
         /// Blue, green, red, 8 bits each.
         Bgr8 = "bgr8",
-        /// Red, green, blue, opacity, 8 bits each; colours are not multiplied by opacity.
+        /// Red, green, blue, alpha, 8 bits each. Colors are not premultiplied by alpha.
         Rgba8 = "rgba8",
-        /// Brightness, 16 bits.
+        /// Luminance, 16 bits.
         Mono16 = "mono16",
-        /// Distance along the optical axis in millimetres, 16 bits; 0 where it is not known
-        /// (REP 118).
+        /// Distance along the optical axis in millimeters, 16 bits; 0 if unknown (REP 118).
         Depth16 = "16UC1",
     }
 }
 
 impl PixelFormat {
-    /// As in graph files and messages.
+    /// Name of the format in graph files and messages.
     pub fn name(self) -> &'static str {
-        let place = Self::VALUES.iter().position(|format| *format == self);
-        place.and_then(|place| Self::WORDS.get(place)).copied().unwrap_or_default()
+        let index = Self::VALUES.iter().position(|format| *format == self);
+        index.and_then(|index| Self::WORDS.get(index)).copied().unwrap_or_default()
     }
 
-    /// The format with this name.
+    /// The format named `name`.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::VALUES.iter().copied().find(|format| format.name() == name)
     }
 
-    /// Values of a pixel.
+    /// Number of channels.
     pub const fn channels(self) -> usize {
         match self {
             Self::Mono8 | Self::Mono16 | Self::Depth16 => 1,
@@ -52,7 +51,7 @@ impl PixelFormat {
         }
     }
 
-    /// What a value is.
+    /// Data type of a channel.
     pub const fn dtype(self) -> ScalarType {
         match self {
             Self::Mono8 | Self::Rgb8 | Self::Bgr8 | Self::Rgba8 => ScalarType::Byte,
@@ -60,7 +59,7 @@ impl PixelFormat {
         }
     }
 
-    /// Bytes of a pixel.
+    /// Size of a pixel in bytes.
     pub const fn pixel_bytes(self) -> usize {
         self.channels() * self.dtype().size()
     }
@@ -72,88 +71,88 @@ impl From<ImageError> for NodeError {
     }
 }
 
-/// Why something is no picture.
+/// Errors of [`Image`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ImageError {
-    /// It has no pixels, or too many.
+    /// The image has no pixels, or is too large.
     #[error(
-        "{width} × {height} pixels of {format} are no picture; it has at least one and takes at \
-         most {} bytes",
+        "an image of {width} × {height} pixels of {format} is not supported; it must have at least \
+         one pixel and at most {} bytes",
         Image::MAX_BYTES
     )]
     Size {
-        /// In pixels.
+        /// Width in pixels.
         width: usize,
-        /// In pixels.
+        /// Height in pixels.
         height: usize,
         /// [`PixelFormat::name`].
         format: &'static str,
     },
-    /// Its rows do not fit into their memory.
+    /// The row stride is too small, or is not a multiple of the channel size.
     #[error(
-        "a row stride of {row_stride} bytes does not suit {width} pixels of {format}: it is a \
-         multiple of {unit}, at least {least}"
+        "a row stride of {row_stride} bytes does not fit {width} pixels of {format}: it must be a \
+         multiple of {unit} and at least {least}"
     )]
     RowStride {
-        /// From one row to the next, in bytes.
+        /// Row stride in bytes.
         row_stride: usize,
-        /// In pixels.
+        /// Width in pixels.
         width: usize,
         /// [`PixelFormat::name`].
         format: &'static str,
-        /// Bytes of one value.
+        /// Size of a channel in bytes.
         unit: usize,
-        /// Bytes of the pixels of a row.
+        /// Size of the pixels of a row in bytes.
         least: usize,
     },
-    /// There are more or fewer bytes than pixels.
-    #[error("{found} bytes are not {height} rows of {row_stride}")]
+    /// The number of bytes does not match the height and the row stride.
+    #[error("{found} bytes do not match {height} rows of {row_stride} bytes")]
     Length {
-        /// The bytes that there are.
+        /// Number of bytes given.
         found: usize,
-        /// In pixels.
+        /// Height in pixels.
         height: usize,
-        /// From one row to the next, in bytes.
+        /// Row stride in bytes.
         row_stride: usize,
     },
-    /// A PNG file cannot be read, or is of another format.
-    #[error("the PNG picture cannot be read: {reason}")]
+    /// A PNG file cannot be decoded, or has another pixel format.
+    #[error("the PNG image cannot be decoded: {reason}")]
     Png {
-        /// What is wrong with it.
+        /// Reason of the failure.
         reason: String,
     },
-    /// A PNG file cannot be made.
-    #[error("the picture cannot be written as PNG: {reason}")]
+    /// An image cannot be encoded as PNG.
+    #[error("the image cannot be encoded as PNG: {reason}")]
     NoPng {
-        /// What is in the way.
+        /// Reason of the failure.
         reason: String,
     },
 }
 
-/// A picture: rows of pixels from the top, each from the left, in the memory of a tensor.
+/// An image: rows from top to bottom, pixels from left to right, stored in a tensor.
 ///
-/// The time of its packet is the middle of the exposure. The default has no pixels.
+/// The timestamp of its packet is the middle of the exposure. The default image has no pixels.
 #[derive(Debug, Clone)]
 pub struct Image {
-    /// `[height, row]`, of the dtype of the format; a row may be longer than its pixels.
+    /// `[height, row]`, of the dtype of the format. A row may be longer than its pixels.
     pixels: Tensor,
-    /// Height, width and channels.
+    /// Height, width, and channels.
     sizes: [usize; 3],
     format: PixelFormat,
-    /// The coordinate frame of the camera: x to the right, y down, z into the picture.
+    /// Coordinate frame of the camera: x to the right, y down, z forward.
     pub frame_id: String,
 }
 
 impl Image {
-    /// Largest size of the memory of a picture, in bytes.
+    /// Maximum size of an image in bytes, including row padding.
     pub const MAX_BYTES: usize = 1 << 30;
 
-    /// A picture with a copy of `bytes`, whose rows lie `row_stride` bytes apart.
+    /// Creates an image from a copy of `bytes` with rows `row_stride` bytes apart.
     ///
     /// # Errors
-    /// [`ImageError::Size`], [`ImageError::RowStride`], and [`ImageError::Length`] when `bytes` are
-    /// not exactly its rows.
+    /// [`ImageError::Size`], [`ImageError::RowStride`], and [`ImageError::Length`] if `bytes` does
+    /// not hold exactly `height` rows.
     pub fn new(
         format: PixelFormat,
         width: usize,
@@ -162,7 +161,7 @@ impl Image {
         bytes: &[u8],
     ) -> Result<Self, ImageError> {
         let mut image = Self::default();
-        // Before memory is asked for.
+        // Checked before memory is allocated.
         if row_stride.checked_mul(height) != Some(bytes.len()) {
             return Err(ImageError::Length { found: bytes.len(), height, row_stride });
         }
@@ -170,8 +169,8 @@ impl Image {
         Ok(image)
     }
 
-    /// Gives the picture its shape and returns its bytes to fill, row after row without gaps. What
-    /// they hold is unspecified.
+    /// Sets the shape of the image, without row padding, and returns its bytes for writing. Their
+    /// content is unspecified.
     ///
     /// # Errors
     /// [`ImageError::Size`].
@@ -185,7 +184,7 @@ impl Image {
         self.reshape_padded(format, width, height, row)
     }
 
-    /// The same with rows that lie `row_stride` bytes apart, as cameras give them.
+    /// Like [`Image::reshape`], with rows `row_stride` bytes apart, as cameras deliver them.
     ///
     /// # Errors
     /// [`ImageError::Size`] and [`ImageError::RowStride`].
@@ -217,64 +216,64 @@ impl Image {
         Ok(self.pixels.bytes_mut())
     }
 
-    /// What a pixel is.
+    /// Pixel format.
     pub fn format(&self) -> PixelFormat {
         self.format
     }
 
-    /// Pixels of a row.
+    /// Width in pixels.
     pub fn width(&self) -> usize {
         self.sizes[1]
     }
 
-    /// Number of rows.
+    /// Height in pixels.
     pub fn height(&self) -> usize {
         self.sizes[0]
     }
 
-    /// From one row to the next, in bytes.
+    /// Row stride in bytes.
     pub fn row_stride(&self) -> usize {
         self.pixels.sizes().get(1).copied().unwrap_or(0) * self.format.dtype().size()
     }
 
-    /// All bytes, with those between the rows, which mean nothing.
+    /// All bytes, including row padding, whose content is unspecified.
     pub fn bytes(&self) -> &[u8] {
         self.pixels.view().bytes()
     }
 
-    /// The bytes of the pixels of each row.
+    /// The pixel bytes of each row, without padding.
     pub fn rows(&self) -> impl Iterator<Item = &[u8]> {
         let row = self.width() * self.format.pixel_bytes();
         self.bytes().chunks_exact(self.row_stride().max(1)).map(move |bytes| &bytes[..row])
     }
 
-    /// The pixels as a tensor `[height, width, channels]` of `u8` or `u16`; `None` when there is
-    /// something between the rows.
+    /// The pixels as a tensor `[height, width, channels]` of `u8` or `u16`, or `None` if rows are
+    /// padded.
     pub fn tensor(&self) -> Option<TensorView<'_>> {
         TensorView::from_bytes(self.format.dtype(), &self.sizes, self.bytes()).ok()
     }
 
-    /// The picture as a PNG file, without loss. Blue, green, red is written as red, green, blue;
-    /// the frame is left out.
+    /// Encodes the image as PNG, losslessly. BGR is written as RGB. The coordinate frame is not
+    /// written.
     ///
     /// # Errors
-    /// [`ImageError::NoPng`], for a picture without pixels.
+    /// [`ImageError::NoPng`] for an image without pixels.
     pub fn to_png(&self) -> Result<Vec<u8>, ImageError> {
         png::encode(self)
     }
 
-    /// The picture that [`Image::to_png`] made `png` of.
+    /// Decodes a PNG file written by [`Image::to_png`].
     ///
     /// # Errors
-    /// [`ImageError::Png`] when it is damaged or its pixels are not what is written for `format`,
-    /// and [`ImageError::Size`].
+    /// [`ImageError::Png`] if the file is damaged or its pixels do not match `format`, and
+    /// [`ImageError::Size`].
     pub fn from_png(format: PixelFormat, png: &[u8]) -> Result<Self, ImageError> {
         png::decode(format, png)
     }
 }
 
 impl Image {
-    /// A picture without pixels.
+    /// An image without pixels.
     fn empty(format: PixelFormat) -> Self {
         let pixels = Tensor::zeros(format.dtype(), &[0, 0]);
         Self { pixels, sizes: [0, 0, format.channels()], format, frame_id: String::new() }
@@ -287,7 +286,7 @@ impl Default for Image {
     }
 }
 
-/// By what is seen: what lies between the rows does not count.
+/// Compares pixels. Row padding is ignored.
 impl PartialEq for Image {
     fn eq(&self, other: &Self) -> bool {
         self.format == other.format
@@ -317,8 +316,9 @@ impl Payload for Image {
     }
 }
 
-/// The standard message of ROS 2, as its `compressed_image_transport` writes PNG. Its stamp is
-/// zero: a recording has the time beside each message. Rows are written without gaps.
+/// The standard message of ROS 2, with PNG data as `compressed_image_transport` writes it. Its
+/// stamp is zero because a recording stores the timestamp beside each message. Rows are written
+/// without padding.
 impl CdrMessage for Image {
     const MESSAGE: &'static str = "sensor_msgs/msg/CompressedImage";
     const SCHEMA: &'static str =
@@ -327,7 +327,7 @@ impl CdrMessage for Image {
     type Wire = RosCompressedImage;
 
     fn to_wire(&self) -> RosCompressedImage {
-        // The last word is what OpenCV makes of the file.
+        // The last word is the encoding that OpenCV decodes the file to.
         let read_as = match self.format {
             PixelFormat::Rgb8 | PixelFormat::Bgr8 => "bgr8",
             PixelFormat::Rgba8 => "bgra8",
@@ -337,7 +337,7 @@ impl CdrMessage for Image {
             stamp: (0, 0),
             frame_id: self.frame_id.clone(),
             format: format!("{}; png compressed {read_as}", self.format.name()),
-            // Only a picture without pixels has no PNG file; it has no bytes.
+            // Encoding fails only for an image without pixels, which has no bytes.
             data: Bytes(self.to_png().unwrap_or_default()),
         }
     }
@@ -368,7 +368,7 @@ impl CdrMessage for Image {
     }
 }
 
-/// The fields of `sensor_msgs/msg/CompressedImage`.
+/// Fields of `sensor_msgs/msg/CompressedImage`.
 #[derive(Serialize, Deserialize)]
 pub struct RosCompressedImage {
     stamp: (i32, u32),
@@ -382,8 +382,8 @@ mod tests {
     use super::*;
     use afferent_graph::{Header, Packet};
 
-    /// A picture of `format` whose rows lie `gap` bytes further apart than they must.
-    fn picture(format: PixelFormat, width: usize, height: usize, gap: usize) -> Image {
+    /// A test image of `format` with `gap` bytes of padding after each row.
+    fn test_image(format: PixelFormat, width: usize, height: usize, gap: usize) -> Image {
         let row_stride = width * format.pixel_bytes() + gap;
         let bytes: Vec<u8> = (0..row_stride * height).map(|at| (at * at / 7) as u8).collect();
         let image = Image::new(format, width, height, row_stride, &bytes).unwrap();
@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_seen_without_what_lies_between_them() {
+    fn rows_exclude_padding() {
         let image = Image::new(PixelFormat::Mono8, 2, 3, 4, b"ab..cd..ef..").unwrap();
         assert_eq!(image.rows().collect::<Vec<_>>(), [b"ab", b"cd", b"ef"]);
         assert_eq!((image.width(), image.height(), image.row_stride()), (2, 3, 4));
@@ -413,33 +413,33 @@ mod tests {
     }
 
     #[test]
-    fn values_of_16_bits_are_a_tensor_of_u16() {
+    fn sixteen_bit_images_are_tensors_of_u16() {
         let bytes: Vec<u8> = [1_u16, 500, 65_535].iter().flat_map(|v| v.to_ne_bytes()).collect();
         let image = Image::new(PixelFormat::Depth16, 3, 1, 6, &bytes).unwrap();
         assert_eq!(image.tensor().unwrap().data::<u16>().unwrap(), [1, 500, 65_535]);
     }
 
     #[test]
-    fn what_is_no_picture_is_refused() {
+    fn invalid_sizes_are_rejected() {
         let check = |format, [width, height, row_stride]: [usize; 3], len: usize, error: &str| {
             let found = Image::new(format, width, height, row_stride, &vec![0; len]);
             assert_eq!(found.unwrap_err().to_string(), error);
         };
-        check(PixelFormat::Rgb8, [4, 2, 12], 23, "23 bytes are not 2 rows of 12");
+        check(PixelFormat::Rgb8, [4, 2, 12], 23, "23 bytes do not match 2 rows of 12 bytes");
         check(
             PixelFormat::Rgb8,
             [4, 2, usize::MAX],
             24,
-            &format!("24 bytes are not 2 rows of {}", usize::MAX),
+            &format!("24 bytes do not match 2 rows of {} bytes", usize::MAX),
         );
-        let error = "a row stride of 11 bytes does not suit 4 pixels of rgb8: it is a multiple of \
-                     1, at least 12";
+        let error = "a row stride of 11 bytes does not fit 4 pixels of rgb8: it must be a multiple \
+                     of 1 and at least 12";
         check(PixelFormat::Rgb8, [4, 2, 11], 22, error);
-        let error = "a row stride of 9 bytes does not suit 4 pixels of mono16: it is a multiple of \
-                     2, at least 8";
+        let error = "a row stride of 9 bytes does not fit 4 pixels of mono16: it must be a \
+                     multiple of 2 and at least 8";
         check(PixelFormat::Mono16, [4, 2, 9], 18, error);
-        let error = "0 × 2 pixels of mono8 are no picture; it has at least one and takes at most \
-                     1073741824 bytes";
+        let error = "an image of 0 × 2 pixels of mono8 is not supported; it must have at least one \
+                     pixel and at most 1073741824 bytes";
         check(PixelFormat::Mono8, [0, 2, 0], 0, error);
         let huge = Image::default().reshape(PixelFormat::Rgba8, 1 << 20, 1 << 20).map(drop);
         assert!(matches!(huge, Err(ImageError::Size { .. })));
@@ -448,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_kept_where_it_suffices() {
+    fn reshape_reuses_sufficient_memory() {
         let mut image = Image::default();
         let first = image.reshape(PixelFormat::Rgb8, 64, 48).unwrap().as_ptr();
         assert_eq!(image.reshape(PixelFormat::Bgr8, 32, 32).unwrap().as_ptr(), first);
@@ -457,10 +457,10 @@ mod tests {
     }
 
     #[test]
-    fn pictures_of_every_format_come_back_bit_by_bit() {
+    fn images_of_every_format_round_trip() {
         for &format in PixelFormat::VALUES {
             for (width, height, gap) in [(1, 1, 0), (37, 5, 0), (37, 5, 12), (64, 64, 64)] {
-                let image = picture(format, width, height, gap);
+                let image = test_image(format, width, height, gap);
                 let packet = read(&write(&image)).unwrap();
                 let again = packet.get::<Image>().unwrap();
                 assert_eq!(*again, image, "{width} x {height} {}", format.name());
@@ -476,7 +476,7 @@ mod tests {
     #[test]
     fn values_are_compared_uncompressed() {
         let codec = Image::CODEC.unwrap();
-        let image = picture(PixelFormat::Bgr8, 30, 20, 6);
+        let image = test_image(PixelFormat::Bgr8, 30, 20, 6);
         let mut bytes = Vec::new();
         codec.encode_uncompressed(&image, &mut bytes).unwrap();
         assert!(bytes.len() > 30 * 20 * 3);
@@ -488,30 +488,30 @@ mod tests {
     }
 
     #[test]
-    fn messages_that_hold_no_picture_are_refused() {
+    fn messages_without_an_image_are_rejected() {
         let check = |format: &str, data: &[u8], error: &str| {
             let (format, data) = (format.to_owned(), Bytes(data.to_vec()));
             let wire = RosCompressedImage { stamp: (0, 0), frame_id: String::new(), format, data };
             let found = Image::from_wire(wire).unwrap_err();
             assert!(found.contains(error), "{found}");
         };
-        let png = picture(PixelFormat::Rgb8, 40, 30, 0).to_png().unwrap();
+        let png = test_image(PixelFormat::Rgb8, 40, 30, 0).to_png().unwrap();
         check("jpeg", &png, "format \"jpeg\" is none of mono8, rgb8, bgr8, rgba8, mono16, 16UC1");
         check("rgb8; jpeg compressed bgr8", &png, "is none of");
         check("mono16; png compressed ", &png, "its pixels are Rgb of 8 bits; mono16 is Grayscale");
-        check("rgb8; png", &png[..png.len() / 2], "cannot be read: ");
-        check("rgb8; png", &png[..png.len() - 12], "cannot be read: ");
-        check("rgb8; png", b"no picture", "cannot be read: ");
+        check("rgb8; png", &png[..png.len() / 2], "cannot be decoded: ");
+        check("rgb8; png", &png[..png.len() - 12], "cannot be decoded: ");
+        check("rgb8; png", b"not a PNG file", "cannot be decoded: ");
         for (width, height) in [(1 << 30, 1 << 30), (60_000, 1), (0, 5), (u32::MAX, u32::MAX)] {
-            check("rgb8; png", &png::with_size(&png, width, height), "cannot be read: ");
+            check("rgb8; png", &png::with_size(&png, width, height), "cannot be decoded: ");
         }
-        check("rgb8; png", &png::with_size(&png, 39, 30), "cannot be read: ");
-        check("rgb8; png", &png::with_size(&png, 40, 31), "cannot be read: ");
+        check("rgb8; png", &png::with_size(&png, 39, 30), "cannot be decoded: ");
+        check("rgb8; png", &png::with_size(&png, 40, 31), "cannot be decoded: ");
     }
 
     #[test]
-    fn wrong_bytes_give_an_error_or_a_picture() {
-        let message = write(&picture(PixelFormat::Rgba8, 12, 9, 0));
+    fn damaged_messages_give_an_error_or_an_image() {
+        let message = write(&test_image(PixelFormat::Rgba8, 12, 9, 0));
         let mut refused = 0;
         for at in 4..message.len() {
             for flip in [1, 0x80, 0xff] {
@@ -524,7 +524,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dark_picture_takes_little_and_comes_back() {
+    fn a_black_image_compresses_and_round_trips() {
         let mut image = Image::default();
         image.reshape(PixelFormat::Mono8, 3000, 2000).unwrap().fill(0);
         let png = image.to_png().unwrap();

@@ -1,17 +1,17 @@
-//! Motion.
+//! Inertial measurements.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{Cdr, CdrMessage, cdr::ros_header};
 use afferent_graph::{Field, OnFull, Payload, RecordCodec};
 
-/// What an inertial measurement unit measured at one time, in its own coordinate frame
-/// (ROS `sensor_msgs/Imu`).
+/// One measurement of an inertial measurement unit, in its own coordinate frame (ROS
+/// `sensor_msgs/Imu`).
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Imu {
-    /// Angular velocity about x, y and z, in radians per second.
+    /// Angular velocity about x, y, and z, in radians per second.
     pub angular_velocity_rad_s: [f32; 3],
-    /// Acceleration along x, y and z with that of gravity, in metres per second squared.
+    /// Acceleration along x, y, and z including gravity, in meters per second squared.
     pub acceleration_m_s2: [f32; 3],
 }
 
@@ -38,8 +38,8 @@ impl Payload for Imu {
     }
 }
 
-/// The standard message of ROS 2, which has more than we measure. Its stamp is zero: a recording
-/// has the time beside each message.
+/// The standard message of ROS 2, which has more fields than [`Imu`]. Its stamp is zero because a
+/// recording stores the timestamp beside each message.
 impl CdrMessage for Imu {
     const MESSAGE: &'static str = "sensor_msgs/msg/Imu";
     const SCHEMA: &'static str = concat!(
@@ -69,7 +69,7 @@ float64 z
 
     fn to_wire(&self) -> RosImu {
         let wide = |axes: [f32; 3]| axes.map(f64::from);
-        // A covariance that begins with -1 says that there is no estimate.
+        // A covariance that starts with -1 means that there is no estimate.
         let mut unknown = [0.0; 9];
         unknown[0] = -1.0;
         RosImu {
@@ -93,7 +93,7 @@ float64 z
     }
 }
 
-/// The fields of `sensor_msgs/msg/Imu`.
+/// Fields of `sensor_msgs/msg/Imu`.
 #[derive(Serialize, Deserialize)]
 pub struct RosImu {
     stamp: (i32, u32),

@@ -1,4 +1,4 @@
-//! Sound on its way to a device that plays it.
+//! Playout: audio between packets and an output device.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -7,10 +7,10 @@ use afferent_core::Error;
 use crate::{AudioBlock, Cdr, CdrMessage, SampleRate};
 use afferent_graph::{Cx, Field, Out, Payload, RecordCodec, Timestamp};
 
-/// How loud sound is played from now on.
+/// Gain of the playout from now on.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Gain {
-    /// 0 plays it as it is.
+    /// Gain in decibels; 0 leaves the sound unchanged.
     pub decibels: f32,
 }
 
@@ -37,12 +37,12 @@ impl CdrMessage for Gain {
     }
 }
 
-/// How far a stream of sound was heard; the time of the packet is when that was so.
+/// Playout progress of an audio stream. The timestamp of the packet is the time of the measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Played {
-    /// What has an earlier time in the stream was heard, or will never be.
+    /// Stream time up to which audio was played or discarded.
     pub until: Timestamp,
-    /// Whether more of it is on its way.
+    /// True if more audio is queued or in the device.
     pub is_playing: bool,
 }
 
@@ -69,39 +69,39 @@ impl CdrMessage for Played {
     }
 }
 
-/// What a sink that plays sound does between its packets and its device.
+/// Queue between the packets of an audio sink and its output device.
 ///
-/// Sound waits here until it is handed to the device, which happens shortly before it is heard, so
-/// that an interrupt reaches all of it but the few milliseconds that the device has already: these
-/// end in a short fade. Positions count the samples of a channel that the device has played or will
-/// play, silence among them. Samples stand channel by channel for each time.
+/// Audio stays in the queue until shortly before it is audible. An interrupt can therefore discard
+/// everything except the few milliseconds that the device already holds, which are followed by a
+/// short fade-out. Positions count the samples per channel that the device has played or will play,
+/// including silence. Samples are interleaved.
 #[derive(Debug)]
 pub struct Playout {
     rate: SampleRate,
     channels: usize,
-    /// Samples of a channel in which sound fades out, or becomes louder or softer.
+    /// Length of fade-outs and gain ramps, in samples per channel.
     fade: usize,
     waiting: VecDeque<f32>,
-    /// Of what waits: its time in the stream, and how many samples of a channel.
+    /// Queued segments: stream time and number of samples per channel.
     stamps: VecDeque<(Timestamp, usize)>,
-    /// Of what the device has and was not heard yet: where it is, its time in the stream, and how
-    /// many samples of a channel.
+    /// Segments in the device that were not played yet: device position, stream time, and number of
+    /// samples per channel.
     pieces: VecDeque<(u64, Timestamp, usize)>,
-    /// Where the next sample goes.
+    /// Device position of the next sample.
     position: u64,
     gain: f32,
     wanted_gain: f32,
-    /// What was handed out last.
+    /// Samples of the last call of [`Playout::next`] or [`Playout::flush`].
     samples: Vec<f32>,
 }
 
 impl Playout {
-    /// How often a device is given sound.
-    const PERIOD: Duration = Duration::from_millis(10);
-    /// Sound that waits until no more is taken.
-    const MOST: Duration = Duration::from_secs(30);
+    /// Period at which the device is filled.
+    const DEVICE_PERIOD: Duration = Duration::from_millis(10);
+    /// Queued duration above which the sink accepts no more packets.
+    const MAX_QUEUED: Duration = Duration::from_secs(30);
 
-    /// An empty one, for sound of this kind.
+    /// Creates an empty queue for audio of this rate and number of channels.
     pub fn new(rate: SampleRate, channels: usize, fade: Duration) -> Self {
         Self {
             rate,
@@ -117,20 +117,20 @@ impl Playout {
         }
     }
 
-    /// Where the next sample goes.
+    /// Device position of the next sample.
     pub fn position(&self) -> u64 {
         self.position
     }
 
-    /// Samples of a channel that wait.
+    /// Number of queued samples per channel.
     pub fn waiting(&self) -> usize {
         self.waiting.len() / self.channels
     }
 
-    /// Adds sound of the time `at`, of the rate and channels that it was made for.
+    /// Appends a block of stream time `at`. It must have the rate and channels of the queue.
     ///
     /// # Errors
-    /// When the tensor of the block is not of `f32`.
+    /// If the tensor of the block is not of `f32`.
     pub fn push(&mut self, at: Timestamp, block: &AudioBlock) -> Result<(), Error> {
         let (samples, len) = (block.samples.data::<f32>()?, block.len());
         if len == 0 {
@@ -141,10 +141,10 @@ impl Playout {
         Ok(())
     }
 
-    /// Sends by `port` what was handed out last, which is heard from `at` on.
+    /// Sends the samples that were last dequeued on `port`. They are audible from `at`.
     ///
     /// # Errors
-    /// When the size overflows.
+    /// If the size overflows.
     pub fn send_heard(
         &self,
         cx: &mut Cx<'_>,
@@ -165,8 +165,7 @@ impl Playout {
         Ok(())
     }
 
-    /// Changes the loudness of what is handed out from now on; a gain that is no number, or beyond all
-    /// of them, does not.
+    /// Sets the gain of samples dequeued from now on. A gain that is not finite is ignored.
     pub fn set_gain(&mut self, gain: Gain) {
         let wanted = 10.0_f32.powf(gain.decibels / 20.0);
         if wanted.is_finite() {
@@ -174,12 +173,12 @@ impl Playout {
         }
     }
 
-    /// The samples up to the position `until`: what waits, then silence.
+    /// Dequeues samples up to device position `until`, padded with silence.
     pub fn next(&mut self, until: u64) -> &[f32] {
         let wanted = usize::try_from(until.saturating_sub(self.position)).unwrap_or(0);
         self.samples.clear();
         let sound = wanted.min(self.waiting());
-        self.move_on(sound);
+        self.move_to_device(sound);
         let step = 1.0 / self.fade as f32;
         for time in self.samples.chunks_exact_mut(self.channels) {
             self.gain += (self.wanted_gain - self.gain).clamp(-step, step);
@@ -190,12 +189,11 @@ impl Playout {
         &self.samples
     }
 
-    /// Forgets what waits; returns the samples that fade out the sound, for the end of what the
-    /// device has.
+    /// Discards the queue. Returns a short fade-out to append to the samples in the device.
     pub fn flush(&mut self) -> &[f32] {
         self.samples.clear();
         let fade = self.fade.min(self.waiting());
-        self.move_on(fade);
+        self.move_to_device(fade);
         for (number, time) in self.samples.chunks_exact_mut(self.channels).enumerate() {
             let left = (fade - number) as f32 / (fade + 1) as f32;
             time.iter_mut().for_each(|sample| *sample *= left * self.gain);
@@ -205,8 +203,8 @@ impl Playout {
         &self.samples
     }
 
-    /// Moves `count` samples of a channel from what waits to what the device has.
-    fn move_on(&mut self, count: usize) {
+    /// Moves `count` samples per channel from the queue to the device.
+    fn move_to_device(&mut self, count: usize) {
         self.samples.extend(self.waiting.drain(..count * self.channels));
         let mut left = count;
         while let Some((at, samples)) = self.stamps.front_mut().filter(|_| left > 0) {
@@ -222,8 +220,8 @@ impl Playout {
         }
     }
 
-    /// How far the sound was heard when the device has played up to `position`; `None` when nothing
-    /// was heard since the last time.
+    /// Playout progress when the device has played up to `position`, or `None` if nothing was
+    /// played since the last call.
     pub fn played(&mut self, position: u64) -> Option<Played> {
         let mut until = None;
         while let Some((start, at, samples)) = self.pieces.front_mut() {
@@ -231,7 +229,7 @@ impl Playout {
             if heard == 0 {
                 break;
             }
-            // It is at most `samples`.
+            // `heard` is at most `samples`.
             let heard = usize::try_from(heard).unwrap_or(*samples);
             *at = *at + self.rate.duration(heard);
             until = Some(*at);
@@ -244,18 +242,18 @@ impl Playout {
         until.map(|until| Played { until, is_playing: self.is_playing() })
     }
 
-    /// Asks for the next call of the sink, when the device needs more. While much sound waits,
-    /// packets wait too, also those of other inputs, so that whoever makes it waits in the end.
+    /// Schedules the next call of the sink. While too much audio is queued, the sink accepts no
+    /// packets on any input, so backpressure reaches the upstream nodes.
     pub fn call_again(&self, cx: &mut Cx<'_>) {
-        let next = cx.now() + Self::PERIOD;
-        if self.rate.duration(self.waiting()) > Self::MOST {
+        let next = cx.now() + Self::DEVICE_PERIOD;
+        if self.rate.duration(self.waiting()) > Self::MAX_QUEUED {
             cx.resume_at(next);
         } else if self.is_playing() {
             cx.wake_at(next);
         }
     }
 
-    /// Whether there is sound that was not heard yet.
+    /// True if there is audio that was not played yet.
     pub fn is_playing(&self) -> bool {
         !self.pieces.is_empty() || !self.waiting.is_empty()
     }
@@ -265,7 +263,7 @@ impl Playout {
 mod tests {
     use super::*;
 
-    /// At 1 kHz, so that a sample lasts a millisecond; fades take 4.
+    /// A queue at 1 kHz, where a sample lasts 1 ms. Fades take 4 ms.
     fn playout(channels: usize) -> Playout {
         Playout::new(SampleRate(1000), channels, Duration::from_millis(4))
     }
@@ -282,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn sound_is_handed_out_in_time_and_silence_where_there_is_none() {
+    fn gaps_are_filled_with_silence() {
         let mut playout = playout(1);
         assert_eq!(playout.next(2), [0.0, 0.0]);
         playout.push(ms(100), &block(1, &[1.0, 2.0, 3.0])).unwrap();
@@ -300,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_flushed_fades_out_and_the_rest_is_forgotten() {
+    fn flush_fades_out_and_discards_the_rest() {
         let mut playout = playout(2);
         playout.push(ms(0), &block(2, &[1.0; 40])).unwrap();
         assert_eq!(playout.next(10), [1.0; 20]);
@@ -315,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_without_samples_is_no_sound() {
+    fn an_empty_block_is_ignored() {
         let mut playout = playout(2);
         playout.push(ms(0), &block(2, &[])).unwrap();
         assert!(!playout.is_playing());
@@ -326,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn loudness_changes_without_a_jump() {
+    fn gain_changes_are_ramped() {
         let mut playout = playout(1);
         playout.set_gain(Gain { decibels: -120.0 });
         for decibels in [f32::NAN, f32::INFINITY, 1e4] {

@@ -1,24 +1,24 @@
-//! What speech nodes report.
+//! Results of speech nodes.
 
 use crate::{Cdr, CdrMessage};
 use afferent_graph::{Field, Payload, RecordCodec, Timestamp};
 
-/// What a voice activity detector saw.
+/// Kind of a [`SpeechEvent`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SpeechEventKind {
-    /// Speech began at the time of the packet.
+    /// Speech started at the timestamp of the packet.
     #[default]
     Start,
-    /// Speech ended at the time of the packet.
+    /// Speech ended at the timestamp of the packet.
     End,
 }
 
-/// The begin or end of speech.
+/// Start or end of speech, as detected by a voice activity detector.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct SpeechEvent {
-    /// Which of the two.
+    /// Kind of the event.
     pub kind: SpeechEventKind,
-    /// Probability of speech when it was decided, 0 to 1.
+    /// Probability of speech at the time of the decision, 0 to 1.
     pub probability: f32,
 }
 
@@ -38,10 +38,10 @@ impl Payload for SpeechEvent {
     }
 }
 
-/// A wake word or a spoken command; the time of the packet is when it was decided.
+/// A wake word or a spoken command. The timestamp of the packet is the time of the decision.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct KeywordEvent {
-    /// The phrase, as the model's labels spell it.
+    /// Label of the model for the phrase.
     pub label: String,
     /// Smoothed score, 0 to 1.
     pub score: f32,
@@ -60,31 +60,30 @@ impl Payload for KeywordEvent {
     }
 }
 
-/// A word that was heard.
+/// A recognized word.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct HeardWord {
-    /// As the recogniser spells it.
+    /// Spelling of the recognizer.
     pub text: String,
-    /// When it began.
+    /// Start of the word.
     pub start: Timestamp,
-    /// When it ended.
+    /// End of the word.
     pub end: Timestamp,
 }
 
-/// What a recogniser heard of an utterance; the time of the packet is the end of the sound that it
-/// knows.
+/// Transcript of an utterance. The timestamp of the packet is the end of the audio that it covers.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Transcript {
-    /// Number of the utterance, from 0 on.
+    /// Number of the utterance, from zero.
     pub utterance: u64,
-    /// Whether the words stay as they are; those of a partial transcript may become others.
+    /// True if the words are final. Those of a partial transcript may change.
     pub is_final: bool,
     /// All words of the utterance so far.
     pub words: Vec<HeardWord>,
 }
 
 impl Transcript {
-    /// The words with spaces between them.
+    /// The words, separated by spaces.
     pub fn text(&self) -> String {
         let mut text = String::new();
         for word in &self.words {
@@ -161,7 +160,7 @@ float32 probability
         let kind = match kind {
             0 => SpeechEventKind::Start,
             1 => SpeechEventKind::End,
-            other => return Err(format!("there is no speech event {other}")),
+            other => return Err(format!("unknown speech event {other}")),
         };
         Ok(Self { kind, probability })
     }

@@ -1,31 +1,30 @@
-//! What nodes say and are told in words.
+//! Text and words of a conversation.
 
 use std::time::Duration;
 
 use crate::{Cdr, CdrMessage};
 use afferent_graph::{Field, Payload, RecordCodec};
 
-/// Text as it is written, or a part of it as it comes.
+/// Text, or a chunk of streamed text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Text {
-    /// The turn of a conversation that it belongs to, from 0 on: what a user says and the answer to
-    /// it have one number.
+    /// Turn of the conversation, from zero. A user turn and its answer have the same number.
     pub turn: u64,
-    /// The text; the texts of a turn in a row are the whole.
+    /// The text. The complete text of a turn is the concatenation of its chunks.
     pub text: String,
-    /// Whether the text of the turn ends with it.
+    /// True if this is the last chunk of the turn.
     pub is_last: bool,
 }
 
 impl Default for Text {
-    /// The empty text, whole.
+    /// Complete empty text.
     fn default() -> Self {
         Self { turn: 0, text: String::new(), is_last: true }
     }
 }
 
 impl From<&str> for Text {
-    /// A whole text of no conversation.
+    /// Complete text outside a conversation.
     fn from(text: &str) -> Self {
         Self { text: text.to_owned(), ..Self::default() }
     }
@@ -58,17 +57,17 @@ impl CdrMessage for Text {
     }
 }
 
-/// One spoken word; the time of the packet is when it begins in the sound that says it.
+/// One spoken word. The timestamp of the packet is the start of the word in the synthesized audio.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Word {
-    /// As in [`Text`].
+    /// Turn of the conversation, as in [`Text`].
     pub turn: u64,
-    /// The word, in small letters.
+    /// The word in lower case.
     pub text: String,
-    /// How long it lasts.
+    /// Duration of the word.
     pub duration: Duration,
-    /// How many words of the turn's text, as they are written with space between them, are said
-    /// with it.
+    /// Number of whitespace-separated words of the turn's text that were spoken when this word
+    /// ends.
     pub position: u32,
 }
 

@@ -10,10 +10,10 @@ use sha2::{Digest, Sha256};
 
 use crate::{Recording, ReplayError, files::hex, lock};
 
-/// Hashes what every output of a run sends, and compares it packet by packet with a recording.
+/// Hashes every output of a run and compares it packet by packet with a recording.
 ///
-/// Give it to [`RunOptions::observers`] and ask for [`Compare::verdicts`] at the end. Times and
-/// values count; when a packet was sent does not.
+/// Pass it to [`RunOptions::observers`] and call [`Compare::verdicts`] at the end. Timestamps and
+/// values are compared, but not the time at which a packet was sent.
 ///
 /// [`RunOptions::observers`]: afferent_engine::RunOptions::observers
 pub struct Compare {
@@ -24,7 +24,7 @@ struct Stream {
     node: String,
     port: Arc<str>,
     codec: Codec,
-    /// Hashes of the recorded packets; `None` when the stream was not recorded.
+    /// Hashes of the recorded packets, or `None` if the stream was not recorded.
     expected: Option<Vec<[u8; 32]>>,
     seen: Mutex<Seen>,
 }
@@ -37,40 +37,40 @@ struct Seen {
     difference: Option<Difference>,
 }
 
-/// Where a run begins to differ from a recording.
+/// First difference between a run and a recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Difference {
-    /// Place in the stream, from zero.
+    /// Index of the packet in its stream, from zero.
     pub packet: u64,
-    /// Time of the packet; absent when the run has fewer.
+    /// Timestamp of the packet, or `None` if the run sent fewer packets.
     pub at: Option<Timestamp>,
 }
 
-/// What became of one output.
+/// Result of the comparison of one output.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct StreamVerdict {
-    /// As `node.output`.
+    /// Output as `node.output`.
     pub output: String,
-    /// Packets of this run.
+    /// Number of packets in this run.
     pub packets: u64,
-    /// SHA-256 of their times and values, in hexadecimal.
+    /// SHA-256 of the timestamps and values, in hexadecimal.
     pub hash: String,
-    /// Packets of the recording, where it has the stream.
+    /// Number of recorded packets, or `None` if the stream was not recorded.
     pub recorded: Option<u64>,
-    /// The first packet that differs, or that one side lacks.
+    /// First packet that differs or that one side lacks.
     pub difference: Option<Difference>,
 }
 
 impl StreamVerdict {
-    /// Whether the recording has the stream, and the run sent the same.
+    /// True if the stream was recorded and the run sent the same packets.
     pub fn is_equal(&self) -> bool {
         self.recorded == Some(self.packets) && self.difference.is_none()
     }
 }
 
 impl Compare {
-    /// For every output of `graph` whose values can be written, with `recording` where it has
-    /// them.
+    /// Creates an observer for every output of `graph` with a codec, and compares with `recording`
+    /// where it has the stream.
     ///
     /// # Errors
     /// [`ReplayError::File`].
@@ -101,7 +101,7 @@ impl Compare {
                 if let Some(Stream { expected: Some(expected), codec, .. }) =
                     streams.iter_mut().find(fits)
                 {
-                    // A damaged message differs from what any value makes.
+                    // The hash of a damaged message matches no value.
                     let value = codec.uncompressed(bytes);
                     expected.push(hash(at, value.as_deref().unwrap_or(bytes)));
                 }
@@ -110,7 +110,7 @@ impl Compare {
         Ok(Arc::new(Self { streams }))
     }
 
-    /// Of every output, in the order of the graph.
+    /// Verdicts for every output, in graph order.
     pub fn verdicts(&self) -> Vec<StreamVerdict> {
         let verdict = |stream: &Stream| {
             let seen = lock(&stream.seen);
@@ -129,7 +129,7 @@ impl Compare {
     }
 }
 
-/// Of a time and a value.
+/// Hash of a timestamp and a value.
 fn hash(at: Timestamp, bytes: &[u8]) -> [u8; 32] {
     Sha256::new().chain_update(at.0.to_le_bytes()).chain_update(bytes).finalize().into()
 }
@@ -143,7 +143,7 @@ impl Observer for Compare {
         bytes.clear();
         let encoded = packet.payload().map(|value| stream.codec.encode_uncompressed(value, bytes));
         let at = packet.header.at;
-        // What is not of the type of its output differs from everything.
+        // A payload of the wrong type differs from every recorded value.
         let own = if let Some(Ok(())) = encoded { hash(at, bytes) } else { [0; 32] };
         all.update(own);
         let expected = stream.expected.as_ref().map(|expected| {

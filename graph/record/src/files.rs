@@ -1,4 +1,4 @@
-//! The files that a graph depends on.
+//! Hashes of the files that a graph depends on.
 
 use std::{
     collections::BTreeMap,
@@ -16,17 +16,17 @@ use mcap::{
 };
 use sha2::{Digest, Sha256};
 
-/// The name under which a recording keeps hashes.
+/// Name of the metadata record that holds the hashes.
 pub(crate) const METADATA: &str = "afferent.files";
-/// Longest list of hashes that is read, in bytes.
+/// Maximum size of the list of hashes, in bytes.
 const MAX_LIST: u64 = 1 << 24;
 
-/// The hashes that the recording `path` keeps; none when it has no such list.
+/// Reads the hashes from the recording `path`. Empty if it has no such list.
 pub(crate) fn recorded(path: &Path) -> io::Result<BTreeMap<String, String>> {
     let mut file = BufReader::new(File::open(path)?);
     file.seek_relative(MAGIC.len() as i64)?;
     loop {
-        // What goes with a recording stands before its packets.
+        // Attachments and metadata precede the packets.
         let mut head = [0; 9];
         file.read_exact(&mut head)?;
         let [kind, len @ ..] = head;
@@ -50,9 +50,9 @@ pub(crate) fn recorded(path: &Path) -> io::Result<BTreeMap<String, String>> {
     }
 }
 
-/// The files and folders that parameters of the nodes of `graph` name and that are there, each as
-/// `node.parameter` with the SHA-256 of its content. What sources read and sinks write is left out,
-/// and so is what has no end, such as a device.
+/// SHA-256 of the existing files and folders that node parameters of `graph` name, by
+/// `node.parameter`. Excludes files that sources read or sinks write, and unbounded files such as
+/// devices.
 pub(crate) fn hashes(graph: &CheckedGraph) -> BTreeMap<String, String> {
     let is_step = |node_index| {
         let sends = |edge: &Edge| edge.from.0 == node_index && !edge.feedback;
@@ -71,7 +71,7 @@ pub(crate) fn hashes(graph: &CheckedGraph) -> BTreeMap<String, String> {
     hashes
 }
 
-/// Adds a file, or the names and files of a folder in their order.
+/// Adds a file, or the names and contents of a folder's files in sorted order.
 fn add(path: &Path, hash: &mut Sha256) -> io::Result<()> {
     if !path.is_dir() {
         let mut file = BufReader::with_capacity(1 << 16, File::open(path)?);
@@ -89,7 +89,7 @@ fn add(path: &Path, hash: &mut Sha256) -> io::Result<()> {
     for entry in entries {
         hash.update(entry.file_name().as_encoded_bytes());
         hash.update([0]);
-        // Files and links to them alone: a folder within is no part of a model.
+        // Only files and links to files count. Subfolders are not part of a model.
         if entry.path().is_file() {
             add(&entry.path(), hash)?;
         }

@@ -1,22 +1,22 @@
-//! What happened in a run, written to files and run again.
+//! Recording, replay, comparison, and tracing of runs.
 //!
 //! | module     | holds                                                                  |
 //! |------------|------------------------------------------------------------------------|
-//! | `recorder` | takes the packets of a run and counts them                             |
-//! | `writer`   | writes them to an MCAP file, on a thread of its own                    |
-//! | `replay`   | puts a recording in the place of the sources of a graph                |
-//! | `compare`  | hashes the streams of a run, and compares them with a recording        |
+//! | `recorder` | queues the packets of a run and counts them                            |
+//! | `writer`   | writes them to an MCAP file, on its own thread                         |
+//! | `replay`   | replaces the sources of a graph with a recording                       |
+//! | `compare`  | hashes the streams of a run and compares them with a recording         |
 //! | `trace`    | writes the calls of a run for `chrome://tracing` and Perfetto          |
-//! | `waterfall`| where the time of each piece of work goes, from output to output       |
-//! | `files`    | the files that a graph depends on, by their hashes                     |
-//! | `new_file` | a file that stays as it was until it is written                        |
+//! | `waterfall`| latency breakdown of each turn, from output to output                  |
+//! | `files`    | hashes of the files that a graph depends on                            |
+//! | `new_file` | output files that are truncated only when writing starts               |
 //!
-//! A recording is an [MCAP](https://mcap.dev) file: a channel for each output, called
-//! `node/output`, with values as ROS 2 writes them. The log time of a message is when it was sent,
-//! its publish time that of the packet, which is when it was captured. Times are those of the
-//! session, moved to when it began.
+//! A recording is an [MCAP](https://mcap.dev) file. It has a channel `node/output` for each output,
+//! with values in the encoding of ROS 2. The log time of a message is its send time. The publish time
+//! is the timestamp of the packet, which is the capture time. Both are session times plus the start
+//! time of the session.
 //!
-//! **Invariant:** recording never holds the graph up; what is not written is counted.
+//! **Invariant:** recording never blocks the graph. Packets that are not written are counted.
 
 mod compare;
 mod files;
@@ -36,12 +36,12 @@ pub use replay::{RecordedStream, Recording, ReplayError};
 pub use trace::{TraceFile, TraceReport};
 pub use waterfall::{Stage, Turn, Waterfall};
 
-/// What is in `mutex`, whatever became of those who had it before.
+/// Locks `mutex`, ignoring poisoning.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What `error` says, with what lies behind it.
+/// Message of `error`, followed by the messages of its sources.
 fn reason(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(error.source(), |error| error.source());
     causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))

@@ -1,4 +1,4 @@
-//! A file that stays as it was until it is written.
+//! Output files that are truncated only when writing starts.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -6,28 +6,28 @@ use std::{
     path::Path,
 };
 
-/// A file that can be written: what it held is there until [`NewFile::begin`], so that what fails
-/// before takes nothing away.
+/// A writable file that keeps its content until [`NewFile::begin`]. An earlier failure therefore
+/// destroys nothing.
 #[derive(Debug)]
 pub struct NewFile(File);
 
 impl NewFile {
-    /// Opens the file `path`, or makes it, with the folders above it.
+    /// Opens the file `path`, and creates it and its parent folders if necessary.
     ///
     /// # Errors
-    /// When it cannot be made or written.
+    /// If it cannot be created or written.
     pub fn open(path: &Path) -> io::Result<Self> {
         path.parent().map_or(Ok(()), fs::create_dir_all)?;
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(false).open(path).map(Self)
     }
 
-    /// The file, empty.
+    /// Truncates the file and returns it.
     ///
     /// # Errors
-    /// When it cannot be emptied.
+    /// If it cannot be truncated.
     pub fn begin(self) -> io::Result<File> {
-        // What is no file, such as a pipe, holds nothing.
+        // Only regular files, and not pipes for example, have content to truncate.
         if self.0.metadata()?.is_file() {
             self.0.set_len(0)?;
         }

@@ -1,4 +1,4 @@
-//! Takes the packets of a run for a recording, and counts them.
+//! Queues the packets of a run for recording, and counts them.
 
 use std::{
     io,
@@ -19,23 +19,24 @@ use serde::Serialize;
 
 use crate::{NewFile, files, lock, reason, writer::Writer};
 
-/// What is recorded, and how.
+/// Options of a [`Recorder`].
 #[derive(Debug, Clone)]
 pub struct RecordOptions {
-    /// Outputs, as `node.output`, or nodes for all of theirs; empty for everything that can be
-    /// recorded.
+    /// Outputs as `node.output`, or nodes for all of their outputs. Empty for everything that can
+    /// be recorded.
     pub streams: Vec<String>,
-    /// How many packets may wait to be written; of more, the new ones are counted and not written.
+    /// Maximum number of packets that wait to be written. Packets beyond it are dropped and
+    /// counted.
     pub queue: usize,
-    /// How many bytes of bulk data, such as images, may wait. A packet that finds nothing waiting
-    /// may be larger.
+    /// Maximum number of bytes of bulk data, such as images, that wait to be written. A larger
+    /// packet is accepted only if the queue holds no bulk data.
     pub queue_bytes: usize,
-    /// Largest size of the file, in bytes; it ends with the last packet that fits, and what comes
-    /// later is counted and not written.
+    /// Maximum size of the file in bytes. Packets that do not fit, and all later ones, are dropped
+    /// and counted.
     pub max_bytes: Option<u64>,
-    /// The time that the session is said to begin at, in nanoseconds since 1970; now when absent.
+    /// Start time of the session in nanoseconds since 1970, or `None` for the current time.
     pub begin_unix_ns: Option<u64>,
-    /// Files that go with the recording, in YAML or JSON, such as the graph: name and content.
+    /// Name and content of files to attach to the recording, such as the graph, in YAML or JSON.
     pub attachments: Vec<(String, Vec<u8>)>,
 }
 
@@ -53,60 +54,60 @@ impl Default for RecordOptions {
     }
 }
 
-/// Why nothing can be recorded.
+/// Errors that prevent a recording.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecordError {
-    /// The file cannot be made or written.
+    /// The file cannot be created or written.
     #[error("{}: {reason}", path.display())]
     File {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system says.
+        /// Error of the system.
         reason: String,
     },
     /// The graph has no such output.
-    #[error("there is no output {name:?} to record; the outputs: {known}")]
+    #[error("there is no output {name:?} to record; the outputs are {known}")]
     UnknownStream {
-        /// As it was asked for.
+        /// Requested output.
         name: String,
-        /// Those that there are.
+        /// Outputs of the graph.
         known: String,
     },
     /// The payload type has no codec.
-    #[error("output {name} cannot be recorded: {ty} does not say how it is written")]
+    #[error("output {name} cannot be recorded: {ty} has no codec")]
     NotRecorded {
-        /// The output.
+        /// Output as `node.output`.
         name: String,
-        /// Its payload type.
+        /// Payload type of the output.
         ty: String,
     },
-    /// The system has no thread for it.
-    #[error("cannot start the thread that records: {0}")]
+    /// The writer thread cannot be started.
+    #[error("cannot start the recorder thread: {0}")]
     Thread(io::Error),
 }
 
-/// Records a run: give it to [`RunOptions::observers`], and call [`Recorder::finish`] at the end.
+/// Records a run. Pass it to [`RunOptions::observers`], and call [`Recorder::finish`] at the end.
 ///
 /// [`RunOptions::observers`]: afferent_engine::RunOptions::observers
 pub struct Recorder {
-    /// By place of the stream.
+    /// Recorded outputs, by stream index.
     outputs: Vec<Output>,
-    /// Until the run begins.
+    /// Present until the run starts.
     head: Mutex<Option<Head>>,
     counts: Arc<[Counts]>,
     waiting: Arc<Waiting>,
-    /// Outputs whose type cannot be written.
+    /// Outputs whose payload type has no codec.
     skipped: Vec<String>,
-    /// While the run lasts.
+    /// Present during the run.
     queue: Mutex<Option<SyncSender<Job>>>,
     writer: Mutex<Option<JoinHandle<Result<(), McapError>>>>,
     path: PathBuf,
-    /// Packets that may wait, and the one that is written.
+    /// Maximum number of packets held: those in the queue and the one being written.
     holds: usize,
 }
 
-/// What stands before the packets, and where.
+/// File, and the records that precede the packets.
 pub(crate) struct Head {
     pub(crate) file: NewFile,
     pub(crate) hashes: Metadata,
@@ -119,13 +120,13 @@ pub(crate) struct Counts {
     pub(crate) dropped: AtomicU64,
 }
 
-/// Bulk data that waits to be written.
+/// Amount of bulk data that waits to be written.
 pub(crate) struct Waiting {
     pub(crate) bytes: AtomicUsize,
     most: usize,
 }
 
-/// A packet to write: the place of its stream, and when it was sent.
+/// A packet to write, with the index of its stream and the time at which it was sent.
 pub(crate) struct Job {
     pub(crate) stream: usize,
     pub(crate) now: Timestamp,
@@ -134,50 +135,50 @@ pub(crate) struct Job {
     pub(crate) bytes: usize,
 }
 
-/// What was recorded.
+/// Result of a recording.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RecordReport {
-    /// The file.
+    /// Path of the file.
     pub path: PathBuf,
-    /// Its size.
+    /// Size of the file in bytes.
     pub bytes: u64,
-    /// In the order of the graph.
+    /// Recorded streams, in graph order.
     pub streams: Vec<StreamRecord>,
     /// Outputs whose payload types cannot be recorded.
     pub skipped: Vec<String>,
-    /// Why writing stopped early, such as a full disk.
+    /// Reason why writing stopped early, such as a full disk.
     pub error: Option<String>,
 }
 
-/// What was recorded of one output.
+/// Packet counts of one recorded output.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct StreamRecord {
-    /// As `node.output`.
+    /// Output as `node.output`.
     pub output: String,
-    /// Packets in the file.
+    /// Packets written to the file.
     pub written: u64,
-    /// Packets that are not, because too many waited or the file could not be written.
+    /// Packets dropped because the queue was full or the file could not be written.
     pub dropped: u64,
 }
 
 impl RecordReport {
-    /// Packets in the file.
+    /// Total number of packets written to the file.
     pub fn written(&self) -> u64 {
         self.streams.iter().map(|stream| stream.written).sum()
     }
 
-    /// Packets that are missing in it.
+    /// Total number of dropped packets.
     pub fn dropped(&self) -> u64 {
         self.streams.iter().map(|stream| stream.dropped).sum()
     }
 }
 
 impl Recorder {
-    /// Makes the file `path`, with the folders above it. What it held is there until the run begins,
-    /// which fails where it cannot be written.
+    /// Creates the file `path` and its parent folders. Existing content is kept until the run
+    /// starts. The start fails if the file cannot be written.
     ///
     /// # Errors
-    /// Every [`RecordError`] but [`RecordError::Thread`].
+    /// Every [`RecordError`] except [`RecordError::Thread`].
     pub fn create(
         path: &Path,
         graph: &CheckedGraph,
@@ -185,7 +186,7 @@ impl Recorder {
     ) -> Result<Arc<Self>, RecordError> {
         let (outputs, skipped) = choose(graph, &options.streams)?;
         let file = NewFile::open(path).map_err(|error| {
-            let reason = format!("it cannot be made: {error}");
+            let reason = format!("the file cannot be created: {error}");
             RecordError::File { path: path.to_owned(), reason }
         })?;
         let hashes = Metadata { name: files::METADATA.to_owned(), metadata: files::hashes(graph) };
@@ -203,7 +204,7 @@ impl Recorder {
         }))
     }
 
-    /// Writes what stands before the packets and starts the thread that writes these.
+    /// Writes the records that precede the packets, and starts the writer thread.
     fn start(&self, head: Head) -> Result<(), RecordError> {
         let (queue, jobs) = sync_channel(head.options.queue.max(1));
         let (counts, waiting) = (self.counts.clone(), self.waiting.clone());
@@ -219,19 +220,19 @@ impl Recorder {
         Ok(())
     }
 
-    /// The place of a stream among those that are recorded.
+    /// Index of a stream among the recorded ones.
     fn stream(&self, node: &str, port: &str) -> Option<usize> {
         self.outputs.iter().position(|output| output.node == node && *output.port == *port)
     }
 
-    /// Writes what waits and ends the file. Later packets are counted as dropped.
+    /// Writes the queued packets and finishes the file. Later packets are counted as dropped.
     pub fn finish(&self) -> RecordReport {
         drop(lock(&self.queue).take());
         let writer = lock(&self.writer).take();
         let error = match writer.map(JoinHandle::join) {
             None | Some(Ok(Ok(()))) => None,
             Some(Ok(Err(error))) => Some(reason(&error)),
-            Some(Err(_)) => Some("the thread that records panicked".to_owned()),
+            Some(Err(_)) => Some("the recorder thread panicked".to_owned()),
         };
         let streams = self.outputs.iter().zip(self.counts.iter());
         let streams = streams.map(|(Output { node, port, .. }, counts)| StreamRecord {
@@ -250,7 +251,8 @@ impl Recorder {
 }
 
 impl Waiting {
-    /// Whether so many more bytes may wait. Who asks holds the queue, so only less can wait then.
+    /// True if `bytes` more may wait. The caller holds the queue lock, so the amount can only
+    /// shrink meanwhile.
     fn has_room(&self, bytes: usize) -> bool {
         let waiting = self.bytes.load(Ordering::Relaxed);
         waiting == 0 || bytes == 0 || waiting.saturating_add(bytes) <= self.most
@@ -269,7 +271,7 @@ impl Observer for Recorder {
 
     fn sent(&self, node: &str, port: &str, now: Timestamp, packet: &Packet) {
         let Some(stream) = self.stream(node, port) else { return };
-        // Writing it is no part of its way through the graph, nor is a clone.
+        // Holding the packet must not copy its payload.
         let packet = packet.clone();
         let bytes = packet.payload().map_or(0, AnyPayload::bulk_bytes);
         let queue = lock(&self.queue);
@@ -288,15 +290,15 @@ impl Observer for Recorder {
     }
 }
 
-/// An output that is recorded.
+/// A recorded output.
 pub(crate) struct Output {
     pub(crate) node: String,
     pub(crate) port: Arc<str>,
     pub(crate) codec: Codec,
 }
 
-/// The outputs of `graph` that `wanted` names, and those that nobody named and that cannot be
-/// recorded.
+/// Selects the outputs of `graph` to record by `wanted`. Also returns the outputs that were not
+/// requested by name and have no codec.
 fn choose(
     graph: &CheckedGraph,
     wanted: &[String],
@@ -341,7 +343,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bulk_data_waits_up_to_its_limit() {
+    fn bulk_data_is_queued_up_to_its_limit() {
         let check = |waiting, bytes, expected| {
             let waiting = Waiting { bytes: AtomicUsize::new(waiting), most: 100 };
             assert_eq!(waiting.has_room(bytes), expected);

@@ -1,4 +1,4 @@
-//! Puts a recording in the place of the sources of a graph.
+//! Replaces the sources of a graph with a recording.
 
 use std::{
     collections::BTreeMap,
@@ -15,78 +15,80 @@ use serde::Serialize;
 
 use crate::{files, reason};
 
-/// Largest record that is read; a larger one is no value of ours.
+/// Maximum size of a record in bytes. No supported value is larger.
 const MAX_RECORD: usize = 1 << 30;
 
-/// Why a recording cannot be replayed.
+/// Errors that prevent a replay.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReplayError {
     /// The file cannot be read.
     #[error("{}: {reason}", path.display())]
     File {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Reason of the failure.
         reason: String,
     },
-    /// The file holds nothing of ours.
-    #[error("{}: there are no streams that afferent recorded", path.display())]
+    /// The file holds no stream of a recording.
+    #[error("{}: the file has no streams recorded by Afferent", path.display())]
     Empty {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
     },
-    /// A source of the graph is not in it.
-    #[error("source {node} is not in the recording: {output} was not recorded; it holds {known}")]
+    /// An output of a source is not in the recording.
+    #[error(
+        "source {node} is not in the recording: {output} was not recorded; recorded streams are {known}"
+    )]
     Missing {
-        /// The node.
+        /// Name of the source.
         node: String,
-        /// The output.
+        /// Name of the output.
         output: String,
-        /// The streams of the recording.
+        /// Streams of the recording.
         known: String,
     },
-    /// A stream holds something else than the output of the graph.
-    #[error("stream {stream} holds {recorded}, but the graph sends {sent} there")]
+    /// The message type of a stream differs from that of the output.
+    #[error("stream {stream} holds {recorded}, but the output of the graph has type {sent}")]
     Mismatch {
-        /// As `node.output`.
+        /// Stream as `node.output`.
         stream: String,
-        /// The message type of the recording.
+        /// Message type of the recording.
         recorded: String,
-        /// The message type of the output.
+        /// Message type of the output.
         sent: String,
     },
 }
 
-/// An MCAP file that a [`Recorder`] wrote.
+/// A recording: an MCAP file written by a [`Recorder`].
 ///
 /// [`Recorder`]: crate::Recorder
 #[derive(Debug, Clone)]
 pub struct Recording {
     path: PathBuf,
     streams: Vec<RecordedStream>,
-    /// What is wrong with the end of the file.
+    /// Error at the end of the file, if it was truncated.
     cut: Option<String>,
 }
 
 /// A stream of a recording.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RecordedStream {
-    /// The node that sent it.
+    /// Node that sent the stream.
     pub node: String,
-    /// Its output.
+    /// Output of the node.
     pub output: String,
-    /// The message type, such as `afferent_msgs/msg/AudioBlock`.
+    /// Message type, such as `afferent_msgs/msg/AudioBlock`.
     pub message: String,
-    /// Its packets.
+    /// Number of packets.
     pub packets: u64,
-    /// When the last one was sent, on the clock of the session; zero when there is none.
+    /// Session time at which the last packet was sent; zero if there is none.
     pub last: Timestamp,
 }
 
 impl Recording {
-    /// Looks through the file `path`. One that was cut short is read up to there. An output that
-    /// sent nothing has a stream too.
+    /// Scans the file `path`. A truncated file is read up to the truncation. An output that sent no
+    /// packet has a stream, too.
     ///
     /// # Errors
     /// [`ReplayError::File`] and [`ReplayError::Empty`].
@@ -126,17 +128,17 @@ impl Recording {
         Ok(Self { path: path.to_owned(), streams: streams.into_values().collect(), cut })
     }
 
-    /// The file.
+    /// Path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Its streams, by name.
+    /// The streams, sorted by name.
     pub fn streams(&self) -> &[RecordedStream] {
         &self.streams
     }
 
-    /// Why not all of it could be read.
+    /// Error at the end of the file, or `None` if it is complete.
     pub fn cut(&self) -> Option<&str> {
         self.cut.as_deref()
     }
@@ -146,8 +148,8 @@ impl Recording {
         self.streams.iter().find(|stream| stream.node == node && stream.output == output)
     }
 
-    /// The parameters of nodes of `graph`, as `node.parameter`, that name a file with another content
-    /// than when this was recorded, such as a model. What sources read and sinks write is left out.
+    /// Node parameters of `graph`, as `node.parameter`, that name a file whose content changed
+    /// since the recording, such as a model. Excludes files that sources read or sinks write.
     pub fn changed_files(&self, graph: &CheckedGraph) -> Vec<String> {
         let Ok(recorded) = files::recorded(&self.path) else { return Vec::new() };
         let present = files::hashes(graph).into_iter();
@@ -156,10 +158,10 @@ impl Recording {
         changed.map(|(name, _)| name).collect()
     }
 
-    /// Puts the recording in the place of every source of `graph`: each sends what it sent then,
-    /// at the same times. Returns the names of these nodes.
+    /// Replaces every source of `graph` with the recording: each sends the recorded packets at the
+    /// recorded times. Returns the names of the replaced nodes.
     ///
-    /// An output of a source that the recording lacks is an error only if something follows it.
+    /// A missing stream is an error only if the output is connected.
     ///
     /// # Errors
     /// [`ReplayError::Missing`] and [`ReplayError::Mismatch`].
@@ -200,7 +202,7 @@ impl Recording {
             }
             replaced.push(node.name.clone());
             let (path, name) = (self.path.clone(), node.name.clone());
-            // The file is no better when it is read again from its start.
+            // Restarting cannot repair a faulty file.
             graph.nodes[node_index].on_error = OnError::Stop;
             let replayed = graph.nodes[node_index].def.with_open(move |_| {
                 let source = Replay::open(&path, name.clone(), codecs.clone());
@@ -215,7 +217,7 @@ impl Recording {
         Ok(replaced)
     }
 
-    /// The packets of all streams in the order of the file: node, output, time and value.
+    /// Calls a function for every packet in file order, with node, output, timestamp, and value.
     pub(crate) fn for_each(
         &self,
         mut visit: impl FnMut(&str, &str, Timestamp, &[u8]),
@@ -241,7 +243,7 @@ fn messages(path: &Path) -> Result<Messages, ReplayError> {
     Ok(MessageReader::new_with_options(BufReader::new(file), options))
 }
 
-/// The stream of a channel, without its packets; `None` for what others wrote.
+/// Stream of a channel, with a packet count of zero, or `None` for a channel of another program.
 fn stream(channel: &Channel<'_>) -> Option<RecordedStream> {
     let named = |name: &str| channel.metadata.get(name).cloned();
     begin_ns(channel)?;
@@ -254,14 +256,15 @@ fn stream(channel: &Channel<'_>) -> Option<RecordedStream> {
     })
 }
 
-/// Node, output, and when it was sent on the clock of the session; `None` for what others wrote.
+/// Node, output, and session time at which the packet was sent, or `None` for a message of another
+/// program.
 fn origin<'m>(message: &'m Message<'_>) -> Option<(&'m str, &'m str, Timestamp)> {
     let metadata = &message.channel.metadata;
     let sent = on_session(&message.channel, message.log_time)?;
     Some((metadata.get("node")?, metadata.get("output")?, sent))
 }
 
-/// The time of the packet.
+/// Timestamp of the packet.
 fn captured(message: &Message<'_>) -> Option<Timestamp> {
     on_session(&message.channel, message.publish_time)
 }
@@ -275,7 +278,7 @@ fn begin_ns(channel: &Channel<'_>) -> Option<u64> {
     channel.metadata.get("begin_ns")?.parse().ok()
 }
 
-/// Sends what a node sent in a recording.
+/// Source that sends the recorded packets of a node.
 struct Replay {
     node: String,
     codecs: Vec<(Arc<str>, PortId, Codec)>,
@@ -283,7 +286,7 @@ struct Replay {
     next: Option<Next>,
 }
 
-/// The next packet: when it was sent, its output, time and value.
+/// The next packet: send time, output, timestamp, and value.
 struct Next {
     sent: Timestamp,
     name: Arc<str>,
@@ -306,7 +309,7 @@ impl Replay {
 
     fn advance(&mut self) {
         self.next = None;
-        // A fault of the file ends it, as `Recording::open` has found.
+        // A read error ends the stream. `Recording::open` has already reported it.
         while let Some(Ok(message)) = self.messages.next() {
             let Some((node, output, sent)) = origin(&message) else { continue };
             let codec =

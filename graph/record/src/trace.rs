@@ -1,4 +1,4 @@
-//! Writes the calls of a run for `chrome://tracing` and Perfetto.
+//! Writes the calls of a run as a trace for `chrome://tracing` and Perfetto.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -20,22 +20,23 @@ use serde_json::{json, to_writer};
 
 use crate::{NewFile, lock};
 
-/// Calls that may wait to be written; of more, the new ones are counted and not written.
-const QUEUE: usize = 65_536;
+/// Maximum number of calls that wait to be written. Calls beyond it are dropped and counted.
+const MAX_QUEUED_CALLS: usize = 65_536;
 
-/// Writes a trace in the JSON form of `chrome://tracing`: a bar for each call on the thread that
-/// ran it, an arrow from call to call along each packet of a source, and a mark for each failure.
+/// Writes a trace in the JSON format of `chrome://tracing`. It has a bar for each call on the
+/// thread that ran it, an arrow from call to call along each source packet, and a mark for each
+/// failure.
 ///
-/// Give it to [`RunOptions::observers`], and call [`TraceFile::finish`] at the end.
+/// Pass it to [`RunOptions::observers`], and call [`TraceFile::finish`] at the end.
 ///
 /// [`RunOptions::observers`]: afferent_engine::RunOptions::observers
 pub struct TraceFile {
     path: PathBuf,
     title: String,
     nodes: Vec<String>,
-    /// Until the run begins.
+    /// Present until the run starts.
     file: Mutex<Option<NewFile>>,
-    /// While the run lasts.
+    /// Present during the run.
     queue: Mutex<Option<SyncSender<Event>>>,
     writer: Mutex<Option<JoinHandle<io::Result<u64>>>>,
     dropped: AtomicU64,
@@ -53,23 +54,23 @@ enum Event {
     Failure(Failure),
 }
 
-/// What was written.
+/// Result of a trace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct TraceReport {
-    /// Calls in the file.
+    /// Calls written to the file.
     pub calls: u64,
-    /// Calls that are not, because too many waited.
+    /// Calls dropped because the queue was full.
     pub dropped: u64,
-    /// Why writing stopped early.
+    /// Reason why writing stopped early.
     pub error: Option<String>,
 }
 
 impl TraceFile {
-    /// Makes the file `path`, with the folders above it, for a run of `graph`. What it held is there
-    /// until the run begins.
+    /// Creates the file `path` and its parent folders for a run of `graph`. Existing content is
+    /// kept until the run starts.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// If it cannot be created.
     pub fn create(path: &Path, graph: &CheckedGraph) -> io::Result<Arc<Self>> {
         Ok(Arc::new(Self {
             path: path.to_owned(),
@@ -82,11 +83,11 @@ impl TraceFile {
         }))
     }
 
-    /// Empties the file and starts the thread that writes it.
+    /// Truncates the file and starts the writer thread.
     fn start(&self, file: NewFile) -> io::Result<()> {
         let out = BufWriter::new(file.begin()?);
         let (names, title) = (self.nodes.clone(), self.title.clone());
-        let (queue, events) = sync_channel(QUEUE);
+        let (queue, events) = sync_channel(MAX_QUEUED_CALLS);
         let writer = thread::Builder::new().name("trace".to_owned()).spawn(move || {
             let mut writer =
                 Writer { out, names, threads: HashMap::new(), calls: 0, flows: HashSet::new() };
@@ -97,7 +98,7 @@ impl TraceFile {
         Ok(())
     }
 
-    /// Writes what waits and ends the file.
+    /// Writes the queued calls and finishes the file.
     pub fn finish(&self) -> TraceReport {
         drop(lock(&self.queue).take());
         let writer = lock(&self.writer).take();
@@ -105,7 +106,7 @@ impl TraceFile {
             None => (0, None),
             Some(Ok(Ok(calls))) => (calls, None),
             Some(Ok(Err(error))) => (0, Some(error.to_string())),
-            Some(Err(_)) => (0, Some("the thread that writes it panicked".to_owned())),
+            Some(Err(_)) => (0, Some("the trace writer thread panicked".to_owned())),
         };
         TraceReport { calls, dropped: self.dropped.load(Ordering::Relaxed), error }
     }
@@ -146,15 +147,15 @@ impl Observer for TraceFile {
 struct Writer {
     out: BufWriter<File>,
     names: Vec<String>,
-    /// Of each thread the first of its nodes that was called.
+    /// First node called on each thread.
     threads: HashMap<usize, usize>,
     calls: u64,
-    /// Packets of sources that have been seen.
+    /// Traces of the source packets seen so far.
     flows: HashSet<u64>,
 }
 
-/// Packets of sources whose arrows are kept open at a time.
-const FLOWS: usize = 4096;
+/// Maximum number of source packets whose arrows are tracked at the same time.
+const MAX_FLOWS: usize = 4096;
 
 impl Writer {
     fn write(&mut self, title: &str, events: &Receiver<Event>) -> io::Result<()> {
@@ -180,11 +181,11 @@ impl Writer {
                     self.event(&call)?;
                     self.calls += 1;
                     if trace != 0 {
-                        if self.flows.len() >= FLOWS {
+                        if self.flows.len() >= MAX_FLOWS {
                             self.flows.clear();
                         }
                         let is_first = self.flows.insert(trace);
-                        // An arrow binds to the bar that it lies in.
+                        // An arrow attaches to the bar that encloses it.
                         let phase = if is_first { "s" } else { "t" };
                         let flow = json!({"ph": phase, "name": "packet", "cat": "packet", "id": trace, "pid": 1, "tid": thread, "ts": f64::midpoint(begin, end)});
                         self.event(&flow)?;

@@ -1,4 +1,4 @@
-//! Where the time of each piece of work goes, from output to output.
+//! Latency breakdown of each turn, from output to output.
 
 use std::{
     collections::VecDeque,
@@ -14,19 +14,20 @@ use serde::Serialize;
 
 use crate::lock;
 
-/// Work that is under way at a time; of more, the oldest is given up.
-const ON_THE_WAY: usize = 256;
-/// Turns that are kept; of more, the last, and how many came before.
-const KEPT: usize = 4096;
+/// Maximum number of open turns. Beyond it, the oldest is discarded.
+const MAX_OPEN_TURNS: usize = 256;
+/// Maximum number of completed turns. Beyond it, the oldest is discarded and counted.
+const MAX_TURNS: usize = 4096;
 
-/// Times the outputs of [`CheckedGraph::waterfall`] for every piece of work that comes to the last
-/// of them: for a conversation, from the end of speech to the first sound of the answer.
+/// Measures the latency of each turn along the outputs of [`CheckedGraph::waterfall`]. For a
+/// conversation, these lead from the end of speech to the first audio of the answer.
 ///
-/// What belongs together has one trace. The first output counts when its event happened, which the
-/// time of its packet tells; the others count when their first packet was sent, the last one no
-/// earlier than its packet's time, which for sound is when it is heard.
+/// Packets of one turn have the same trace. The time of the first output is the timestamp of its
+/// packet, when its event happened. The time of every other output is the send time of its first
+/// packet. For the last output it is not before the timestamp of the packet, which for audio is
+/// when it becomes audible.
 ///
-/// Of long runs it keeps the last 4096 turns. Give it to [`RunOptions::observers`], and ask for its
+/// Only the last 4096 turns are kept. Pass it to [`RunOptions::observers`], and read
 /// [`Waterfall::turns`] at the end.
 ///
 /// [`RunOptions::observers`]: afferent_engine::RunOptions::observers
@@ -38,43 +39,43 @@ pub struct Waterfall {
 
 #[derive(Default)]
 struct State {
-    /// By trace, the oldest first.
+    /// Open turns by trace, oldest first.
     open: VecDeque<(u64, Vec<Option<Reached>>)>,
-    /// What went all the way, the oldest first.
+    /// Completed turns, oldest first.
     done: VecDeque<Vec<Option<Reached>>>,
-    /// How much went all the way before that.
+    /// Number of completed turns that were discarded.
     earlier: u64,
 }
 
-/// A stage that work has come to.
+/// A stage that a turn has reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Reached {
     at: Timestamp,
     model_ns: u64,
 }
 
-/// One piece of work that went all the way.
+/// One completed turn.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Turn {
-    /// When it began, on the clock of the session, in seconds.
+    /// Start on the session clock, in seconds.
     pub begin_s: f64,
-    /// The stages that it came to.
+    /// Stages that the turn reached.
     pub stages: Vec<Stage>,
 }
 
-/// What happened between one output and the one before it that the work came to.
+/// A stage of a turn: the step from the previous output it reached to this one.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Stage {
-    /// `node.port`.
+    /// Output as `node.port`.
     pub output: String,
-    /// From the begin of the work, in milliseconds.
+    /// Time since the start of the turn, in milliseconds.
     pub after_ms: f64,
-    /// How long models ran on the way from the stage before, in milliseconds.
+    /// Model time since the previous stage, in milliseconds.
     pub model_ms: f64,
 }
 
 impl Waterfall {
-    /// A waterfall for a run of `graph`; `None` when it names no outputs for one.
+    /// Creates a waterfall for a run of `graph`, or `None` if the graph names no outputs for one.
     pub fn new(graph: &CheckedGraph) -> Option<Arc<Self>> {
         let name = |(node, port): &(usize, PortId)| {
             let node = &graph.nodes[*node];
@@ -84,12 +85,12 @@ impl Waterfall {
         (stages.len() > 1).then(|| Arc::new(Self { stages, state: Mutex::default() }))
     }
 
-    /// The last work that went all the way, in its order.
+    /// The last completed turns, in order of completion.
     pub fn turns(&self) -> Vec<Turn> {
         lock(&self.state).done.iter().filter_map(|reached| self.turn(reached)).collect()
     }
 
-    /// How much went all the way before [`Waterfall::turns`].
+    /// Number of completed turns before [`Waterfall::turns`].
     pub fn earlier(&self) -> u64 {
         lock(&self.state).earlier
     }
@@ -131,24 +132,24 @@ impl Observer for Waterfall {
         let known = state.open.iter().position(|(trace, _)| *trace == header.trace);
         match known {
             None if stage == 0 => {
-                if state.open.len() == ON_THE_WAY {
+                if state.open.len() == MAX_OPEN_TURNS {
                     state.open.pop_front();
                 }
                 let mut stages = vec![None; self.stages.len()];
                 stages[0] = Some(reached);
                 state.open.push_back((header.trace, stages));
             }
-            Some(node_index) if stage == last => {
-                let Some((_, mut stages)) = state.open.remove(node_index) else { return };
+            Some(index) if stage == last => {
+                let Some((_, mut stages)) = state.open.remove(index) else { return };
                 stages[last] = Some(reached);
-                if state.done.len() == KEPT {
+                if state.done.len() == MAX_TURNS {
                     state.done.pop_front();
                     state.earlier += 1;
                 }
                 state.done.push_back(stages);
             }
-            Some(node_index) => {
-                state.open[node_index].1[stage].get_or_insert(reached);
+            Some(index) => {
+                state.open[index].1[stage].get_or_insert(reached);
             }
             None => {}
         }
@@ -156,7 +157,7 @@ impl Observer for Waterfall {
 }
 
 impl Waterfall {
-    /// Writes how long it took to each stage, over all [`Waterfall::turns`] that came to it.
+    /// Writes the latency of each stage over all [`Waterfall::turns`] that reached it.
     ///
     /// # Errors
     /// Those of `out`.
@@ -167,7 +168,7 @@ impl Waterfall {
         }
         let width = self.names().map(|name| name.len()).max().unwrap_or(0);
         let title = self.title(turns.len());
-        writeln!(out, "\n{title}, ms after the first: p50, p95, of which models p50")?;
+        writeln!(out, "\n{title}, ms after the first: p50, p95, model time p50")?;
         for name in self.names() {
             let stages = turns.iter().flat_map(|turn| &turn.stages);
             let stages: Vec<_> = stages.filter(|stage| stage.output == name).collect();
@@ -199,9 +200,9 @@ impl Waterfall {
         }
     }
 
-    /// A picture of the [`Waterfall::turns`]: a row for each, with a bar for each stage.
+    /// An SVG diagram of the [`Waterfall::turns`]: a row for each turn, with a bar for each stage.
     pub fn svg(&self) -> String {
-        const COLOURS: [&str; 8] = [
+        const COLORS: [&str; 8] = [
             "#4e79a7", "#f28e2b", "#59a14f", "#e15759", "#76b7b2", "#edc948", "#b07aa1", "#9c755f",
         ];
         const LEFT: f64 = 90.0;
@@ -226,10 +227,10 @@ impl Waterfall {
             for stage in turn.stages.iter().skip(1) {
                 let to = LEFT + WIDTH * stage.after_ms / longest;
                 let number = names.iter().position(|name| *name == stage.output);
-                let colour = COLOURS[number.unwrap_or(0) % COLOURS.len()];
+                let color = COLORS[number.unwrap_or(0) % COLORS.len()];
                 let _ = writeln!(
                     text,
-                    "<rect x=\"{from:.1}\" y=\"{:.0}\" width=\"{:.1}\" height=\"16\" fill=\"{colour}\"/>",
+                    "<rect x=\"{from:.1}\" y=\"{:.0}\" width=\"{:.1}\" height=\"16\" fill=\"{color}\"/>",
                     y + 3.0,
                     (to - from).max(0.0)
                 );
@@ -240,10 +241,10 @@ impl Waterfall {
         }
         for (number, name) in names.iter().enumerate() {
             let y = ROW * (turns.len() + 1 + number) as f64;
-            let colour = COLOURS[number % COLOURS.len()];
+            let color = COLORS[number % COLORS.len()];
             let _ = writeln!(
                 text,
-                "<rect x=\"{LEFT:.0}\" y=\"{y:.0}\" width=\"14\" height=\"14\" fill=\"{colour}\"/>\n\
+                "<rect x=\"{LEFT:.0}\" y=\"{y:.0}\" width=\"14\" height=\"14\" fill=\"{color}\"/>\n\
                  <text x=\"{:.0}\" y=\"{:.0}\">{name}</text>",
                 LEFT + 20.0,
                 y + 12.0
@@ -253,10 +254,10 @@ impl Waterfall {
     }
 }
 
-/// The value that a share of the sorted `values` does not exceed.
+/// The smallest of the sorted `values` that at least a fraction `share` of them does not exceed.
 fn quantile(values: &[f64], share: f64) -> f64 {
-    let node_index = (values.len() as f64 * share).ceil() as usize;
-    values.get(node_index.saturating_sub(1)).copied().unwrap_or(0.0)
+    let index = (values.len() as f64 * share).ceil() as usize;
+    values.get(index.saturating_sub(1)).copied().unwrap_or(0.0)
 }
 
 #[cfg(test)]
@@ -317,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stage_that_few_turns_come_to_is_timed_by_those() {
+    fn a_stage_is_timed_over_the_turns_that_reached_it() {
         let waterfall = waterfall();
         for trace in 1..=8 {
             waterfall.sent("vad", "events", ms(0), &packet(0, trace, 0));
@@ -333,31 +334,31 @@ mod tests {
         );
         assert!(text.contains("speaker.heard      90.0      90.0      0.00\n"), "{text}");
         let svg = waterfall.svg();
-        let coloured = |colour: &str| svg.matches(&format!("fill=\"{colour}\"")).count();
-        assert_eq!((coloured("#4e79a7"), coloured("#f28e2b")), (2, 9), "{svg}");
+        let count_color = |color: &str| svg.matches(&format!("fill=\"{color}\"")).count();
+        assert_eq!((count_color("#4e79a7"), count_color("#f28e2b")), (2, 9), "{svg}");
     }
 
     #[test]
-    fn of_many_turns_the_last_are_kept_and_the_others_counted() {
+    fn only_the_last_turns_are_kept_and_the_rest_is_counted() {
         let waterfall = waterfall();
-        for trace in 0..KEPT as u64 + 3 {
+        for trace in 0..MAX_TURNS as u64 + 3 {
             waterfall.sent("vad", "events", ms(0), &packet(trace as i64, trace, 0));
             waterfall.sent("speaker", "heard", ms(0), &packet(0, trace, 0));
         }
         let turns = waterfall.turns();
-        assert_eq!((turns.len(), turns[0].begin_s, waterfall.earlier()), (KEPT, 0.003, 3));
+        assert_eq!((turns.len(), turns[0].begin_s, waterfall.earlier()), (MAX_TURNS, 0.003, 3));
         let text = summary(&waterfall);
         assert!(text.contains("waterfall of the last 4096 of 4099 turns"), "{text}");
         assert!(text.contains("llm.answer    never reached"), "{text}");
     }
 
     #[test]
-    fn work_that_never_arrives_is_forgotten() {
+    fn turns_that_never_complete_are_discarded() {
         let waterfall = waterfall();
         for trace in 0..1000 {
             waterfall.sent("vad", "events", ms(0), &packet(0, trace, 0));
         }
-        assert_eq!(lock(&waterfall.state).open.len(), ON_THE_WAY);
+        assert_eq!(lock(&waterfall.state).open.len(), MAX_OPEN_TURNS);
         waterfall.sent("speaker", "heard", ms(1), &packet(1, 3, 0));
         assert!(waterfall.turns().is_empty());
     }

@@ -1,4 +1,4 @@
-//! The thread that writes a recording, chunk by chunk.
+//! Writer thread of a recording, which writes chunk by chunk.
 
 use std::{
     fs::File,
@@ -16,39 +16,39 @@ use mcap::{Attachment, McapError, WriteOptions, records::MessageHeader};
 
 use crate::recorder::{Counts, Head, Job, Output, Waiting};
 
-/// How much of a recording is lost when the process is killed.
-const FLUSH: Duration = Duration::from_secs(1);
-/// Bytes of packets in a chunk, after which it is closed.
-const CHUNK: u64 = 1 << 20;
+/// Maximum time between flushes. A killed process loses at most this much of the recording.
+const FLUSH_PERIOD: Duration = Duration::from_secs(1);
+/// Packet bytes after which a chunk is closed.
+const CHUNK_BYTES: u64 = 1 << 20;
 
-// What the parts of a file take beside the packets themselves, each rounded up.
-/// A packet: the head of its record, and its place in the index of the chunk.
+// Upper bounds of the MCAP overhead, in bytes.
+/// Per packet: record header, and entry in the chunk index.
 const PACKET_HEAD: u64 = 48;
-/// A chunk: its head; and for each channel the head of its index.
+/// Per chunk: header, and index header for each channel.
 const CHUNK_HEAD: (u64, u64) = (64, 16);
-/// A chunk in the summary at the end of the file, also for each channel.
+/// Per chunk in the summary at the end of the file, and additionally for each channel.
 const CHUNK_ENTRY: (u64, u64) = (80, 10);
-/// The end of the file, also for each channel; a copy of all channels comes on top.
+/// End of the file, and additionally for each channel. A copy of all channels is added to it.
 const END: (u64, u64) = (512, 10);
-/// An attachment in the summary, without its name.
+/// Per attachment in the summary, without its name.
 const ATTACHMENT_ENTRY: u64 = 128;
 
-/// Writes packets to an MCAP file. A packet counts as written once its chunk is closed: before,
-/// no reader would find it.
+/// Writes packets to an MCAP file. A packet counts as written when its chunk is closed, because
+/// readers find only closed chunks.
 pub(crate) struct Writer {
-    /// Absent after an error.
+    /// `None` after an error.
     out: Option<mcap::Writer<BufWriter<File>>>,
-    /// The same file.
+    /// Handle of the same file.
     file: File,
     channels: Vec<Channel>,
     counts: Arc<[Counts]>,
     waiting: Arc<Waiting>,
     begin: u64,
-    /// Bytes of the file up to the end of the last chunk that is closed.
+    /// File size up to the end of the last closed chunk.
     closed: u64,
-    /// Bytes of the chunk behind it.
+    /// Size of the open chunk.
     open: u64,
-    /// Bytes that the end of the file takes.
+    /// Size reserved for the end of the file.
     end: u64,
     most: u64,
     bytes: Vec<u8>,
@@ -63,8 +63,8 @@ struct Channel {
 }
 
 impl Writer {
-    /// Writes what stands before the packets: attachments, hashes of files, and channels for all
-    /// `outputs`.
+    /// Writes the records that precede the packets: attachments, file hashes, and a channel for
+    /// each of `outputs`.
     pub(crate) fn new(
         head: Head,
         outputs: &[Output],
@@ -103,7 +103,7 @@ impl Writer {
             let id = out.add_channel(schema, &topic, "cdr", &metadata.into())?;
             channels.push(Channel { id, codec: codec.clone(), sequence: 0, open: 0 });
         }
-        // In a chunk of their own, so that readers know them however early the file ends.
+        // In a chunk of their own, which readers find even if the file is truncated later.
         out.flush()?;
         let closed = file.metadata()?.len();
         let each = channels.len() as u64;
@@ -118,13 +118,12 @@ impl Writer {
         Ok(Self { out, file, channels, counts, waiting, begin, closed, open: 0, end, most, bytes })
     }
 
-    /// Writes until the queue is closed. After an error, or at the largest size, it goes on to
-    /// count.
+    /// Writes until the queue is closed. After an error or at the maximum size it only counts.
     pub(crate) fn run(mut self, jobs: &Receiver<Job>) -> Result<(), McapError> {
         let mut result = Ok(());
         let mut flushed = Instant::now();
         loop {
-            let job = match jobs.recv_timeout(FLUSH) {
+            let job = match jobs.recv_timeout(FLUSH_PERIOD) {
                 Ok(job) => Some(job),
                 Err(RecvTimeoutError::Timeout) => None,
                 Err(RecvTimeoutError::Disconnected) => break,
@@ -137,15 +136,15 @@ impl Writer {
                 }
                 self.waiting.bytes.fetch_sub(job.bytes, Ordering::Relaxed);
             }
-            if result.is_ok() && self.open > 0 && flushed.elapsed() >= FLUSH {
-                result = self.close_chunk();
+            if result.is_ok() && self.open > 0 && flushed.elapsed() >= FLUSH_PERIOD {
+                result = self.cdiscard_chunk();
                 flushed = Instant::now();
             }
         }
         result.and_then(|()| self.finish())
     }
 
-    /// Writes a packet, or counts it as dropped when it is not of the type of its stream.
+    /// Writes a packet, or counts it as dropped if its type is not that of its stream.
     fn write(&mut self, job: &Job) -> Result<(), McapError> {
         let dropped = &self.counts[job.stream].dropped;
         let channel = &mut self.channels[job.stream];
@@ -183,14 +182,14 @@ impl Writer {
             None => Err(McapError::AttemptedWriteAfterFailure),
         };
         if written.is_err() {
-            self.lose_chunk();
-        } else if self.open > CHUNK {
-            return self.close_chunk();
+            self.discard_chunk();
+        } else if self.open > CHUNK_BYTES {
+            return self.cdiscard_chunk();
         }
         written
     }
 
-    fn close_chunk(&mut self) -> Result<(), McapError> {
+    fn cdiscard_chunk(&mut self) -> Result<(), McapError> {
         let Some(out) = &mut self.out else { return Err(McapError::AttemptedWriteAfterFailure) };
         match out.flush().and_then(|()| Ok(self.file.metadata()?.len())) {
             Ok(len) => {
@@ -201,19 +200,19 @@ impl Writer {
                 Ok(())
             }
             Err(error) => {
-                self.lose_chunk();
+                self.discard_chunk();
                 Err(error)
             }
         }
     }
 
-    /// Takes the open chunk out of the file.
-    fn lose_chunk(&mut self) {
+    /// Removes the open chunk from the file.
+    fn discard_chunk(&mut self) {
         if let Some(out) = self.out.take() {
-            // Nothing more is written.
+            // Prevents further writes.
             drop(out.into_inner().into_parts());
         }
-        // What is no file, such as a device, cannot be cut.
+        // Only regular files, and not devices for example, can be truncated.
         let _ = self.file.set_len(self.closed);
         for (channel, counts) in self.channels.iter_mut().zip(self.counts.iter()) {
             counts.dropped.fetch_add(std::mem::take(&mut channel.open), Ordering::Relaxed);
@@ -221,16 +220,16 @@ impl Writer {
     }
 
     fn finish(&mut self) -> Result<(), McapError> {
-        self.close_chunk()?;
+        self.cdiscard_chunk()?;
         self.out.as_mut().map_or(Ok(()), |out| out.finish().map(drop))
     }
 }
 
 fn full() -> McapError {
-    io::Error::new(ErrorKind::StorageFull, "it has reached its largest size").into()
+    io::Error::new(ErrorKind::StorageFull, "the maximum file size is reached").into()
 }
 
-/// What kind of file `name` is.
+/// Media type of the file `name`, by its extension.
 fn media_type(name: &str) -> &'static str {
     if name.ends_with(".json") { "application/json" } else { "application/yaml" }
 }

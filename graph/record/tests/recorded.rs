@@ -1,4 +1,4 @@
-//! Runs that are recorded, replayed, compared and traced.
+//! Tests of recording, replay, comparison, and traces.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::{
@@ -28,7 +28,7 @@ const YAML: &str = "application/yaml";
 const JSON: &str = "application/json";
 const PACKETS: u32 = 300;
 
-/// Sends words, one each 10 ms, of the time 5 ms before.
+/// Sends a word every 10 ms, with a timestamp 5 ms earlier.
 struct Talker(u32);
 
 impl Node for Talker {
@@ -56,7 +56,7 @@ impl Node for Talker {
     }
 }
 
-/// Sends what it heard, with `GAIN` times the score; nothing at all for 0.
+/// Repeats its input with the score multiplied by `GAIN`. Sends nothing if `GAIN` is 0.
 struct Parrot<const GAIN: u32>;
 
 impl<const GAIN: u32> Node for Parrot<GAIN> {
@@ -84,7 +84,7 @@ impl<const GAIN: u32> Node for Parrot<GAIN> {
     }
 }
 
-/// First port of its direction.
+/// First port of either direction.
 const FIRST: PortId = PortId::at(0);
 
 fn graph(parrot: NodeDef) -> CheckedGraph {
@@ -120,7 +120,7 @@ fn record(path: &Path) -> CheckedGraph {
 }
 
 #[test]
-fn a_replay_is_what_was_recorded_bit_by_bit() {
+fn a_replay_sends_the_recorded_packets() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.mcap");
     let mut graph = record(&path);
@@ -139,14 +139,14 @@ fn a_replay_is_what_was_recorded_bit_by_bit() {
 }
 
 params! {
-    /// Of [`Model`].
+    /// Parameters of [`Model`].
     struct ModelParams {
-        /// A file.
+        /// Model file.
         pub model: PathBuf;
     }
 }
 
-/// A node with a model.
+/// A node with a model file.
 struct Model;
 
 impl Node for Model {
@@ -166,7 +166,7 @@ impl Node for Model {
 }
 
 #[test]
-fn a_recording_keeps_files_and_hashes() {
+fn a_recording_holds_attachments_and_file_hashes() {
     let folder = tempfile::tempdir().unwrap();
     let names = ["run.mcap", "model.pte", "sound.wav"];
     let [path, model, sunk] = names.map(|name| folder.path().join(name));
@@ -175,7 +175,7 @@ fn a_recording_keeps_files_and_hashes() {
     }
     let mut graph = graph(NodeDef::of::<Model>());
     graph.nodes[1].params.insert("model".to_owned(), ParamValue::Path(model.clone()));
-    // A sink, whose file this run writes anew.
+    // The file of a sink is overwritten by this run.
     let end = graph.nodes.len();
     let mut sink = CheckedNode::new("end", NodeDef::of::<Model>());
     sink.params.insert("model".to_owned(), ParamValue::Path(sunk.clone()));
@@ -212,7 +212,7 @@ fn a_recording_keeps_files_and_hashes() {
         fs::write(path, b"abd").unwrap();
     }
     assert_eq!(recording.changed_files(&graph), ["parrot.model"]);
-    // A folder of links to files is what these are.
+    // A folder with links to files has the hash of their targets.
     #[cfg(unix)]
     {
         let folder = folder.path().join("model");
@@ -225,15 +225,15 @@ fn a_recording_keeps_files_and_hashes() {
         fs::write(&model, b"abe").unwrap();
         assert_eq!(recording.changed_files(&graph), ["parrot.model"]);
     }
-    // A device may have no end.
+    // A device may be unbounded.
     let device = ParamValue::Path("/dev/null".into());
     graph.nodes[1].params.insert("model".to_owned(), device);
     assert_eq!(before_packets(&graph).2, BTreeMap::new());
 }
 
-/// Packets that wait to be written are values that are kept.
+/// Packets that wait to be written hold payload buffers.
 #[test]
-fn a_recorded_run_makes_no_more_values_than_planned() {
+fn recording_stays_within_the_planned_pools() {
     let folder = tempfile::tempdir().unwrap();
     let graph = graph(NodeDef::of::<Parrot<1>>());
     let recorder =
@@ -252,7 +252,7 @@ fn a_recorded_run_makes_no_more_values_than_planned() {
 }
 
 #[test]
-fn what_differs_is_found() {
+fn differences_are_found() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.mcap");
     record(&path);
@@ -269,7 +269,7 @@ fn what_differs_is_found() {
 }
 
 #[test]
-fn a_stream_without_packets_was_recorded_too() {
+fn a_stream_without_packets_is_recorded() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.mcap");
     let silent = graph(NodeDef::of::<Parrot<0>>());
@@ -287,25 +287,25 @@ fn a_stream_without_packets_was_recorded_too() {
     assert!(verdicts(silent)[1].is_equal());
     let spoken = &verdicts(graph(NodeDef::of::<Parrot<1>>()))[1];
     assert_eq!((spoken.recorded, spoken.difference.unwrap().packet), (Some(0), 0));
-    // In the place of a source it sends nothing.
+    // As the replacement of a source it sends nothing.
     let mut swapped = graph(NodeDef::of::<Parrot<1>>());
     (swapped.nodes[0].name, swapped.nodes[1].name) = ("parrot".to_owned(), "other".to_owned());
     assert!(verdicts(swapped).iter().all(|verdict| verdict.packets == 0));
 }
 
 #[test]
-fn a_recording_that_is_cut_short_is_read_up_to_there() {
+fn a_truncated_recording_is_read_up_to_the_truncation() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.mcap");
     record(&path);
-    let whole = fs::read(&path).unwrap();
+    let complete = fs::read(&path).unwrap();
     let (mut refused, mut read) = (0, 0);
-    for len in (0..whole.len()).step_by(97) {
-        fs::write(&path, &whole[..len]).unwrap();
+    for len in (0..complete.len()).step_by(97) {
+        fs::write(&path, &complete[..len]).unwrap();
         match Recording::open(&path) {
             Ok(recording) => {
                 assert!(recording.streams().iter().all(|stream| stream.packets <= 300));
-                assert!(recording.cut().is_some(), "{len} of {}", whole.len());
+                assert!(recording.cut().is_some(), "{len} of {}", complete.len());
                 read += 1;
             }
             Err(error) => {
@@ -318,7 +318,7 @@ fn a_recording_that_is_cut_short_is_read_up_to_there() {
 }
 
 #[test]
-fn what_does_not_fit_is_named() {
+fn mismatches_are_reported_by_name() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.mcap");
     record(&path);
@@ -328,7 +328,7 @@ fn what_does_not_fit_is_named() {
     let error = recording.replace_sources(&mut other).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "source singer is not in the recording: words was not recorded; it holds parrot.words, \
+        "source singer is not in the recording: words was not recorded; recorded streams are parrot.words, \
          talker.words"
     );
     fs::write(&path, b"no recording").unwrap();
@@ -336,16 +336,16 @@ fn what_does_not_fit_is_named() {
     let options = RecordOptions { streams: vec!["parrot.word".to_owned()], ..Default::default() };
     let error = Recorder::create(&path, &other, &options).err().unwrap();
     assert!(matches!(error, RecordError::UnknownStream { .. }), "{error}");
-    // Below a file there is no room for another; folders that are missing are made.
+    // A file cannot be the parent of another file. Missing folders are created.
     let error = Recorder::create(&path.join("all.mcap"), &other, &RecordOptions::default());
     let error = error.err().unwrap().to_string();
-    assert!(error.contains("all.mcap: it cannot be made: "), "{error}");
+    assert!(error.contains("all.mcap: the file cannot be created: "), "{error}");
     let below = folder.path().join("new/folder/all.mcap");
     assert!(Recorder::create(&below, &other, &RecordOptions::default()).is_ok() && below.exists());
 }
 
 #[test]
-fn a_full_disk_ends_the_recording_and_not_the_run() {
+fn a_full_disk_ends_the_recording_but_not_the_run() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("x.mcap");
     let graph = graph(NodeDef::of::<Parrot<1>>());
@@ -357,7 +357,7 @@ fn a_full_disk_ends_the_recording_and_not_the_run() {
         assert!(compare.verdicts().iter().all(|verdict| verdict.packets == 300));
         let report = recorder.finish();
         let error = report.error.as_deref().unwrap();
-        assert!(error.contains("it has reached its largest size"), "{error}");
+        assert!(error.contains("the maximum file size is reached"), "{error}");
         assert_eq!(report.written() + report.dropped(), 600);
         assert!((most - 1_000..=most).contains(&report.bytes), "{report:?}");
         let recording = Recording::open(&path).unwrap();
@@ -374,13 +374,13 @@ fn a_full_disk_ends_the_recording_and_not_the_run() {
         try_run(&graph, vec![recorder]).unwrap_err().to_string()
     };
     let error = refused(&path, &options);
-    assert!(error.ends_with("it has reached its largest size"), "{error}");
+    assert!(error.ends_with("the maximum file size is reached"), "{error}");
     let error = refused(Path::new("/dev/full"), &RecordOptions::default());
     assert!(error.contains("No space left"), "{error}");
 }
 
 #[test]
-fn a_run_that_does_not_start_leaves_what_was_there() {
+fn a_run_that_fails_to_start_keeps_existing_files() {
     let folder = tempfile::tempdir().unwrap();
     let [record, traced] = ["x.mcap", "x.json"].map(|name| folder.path().join(name));
     let mut graph = graph(NodeDef::of::<Parrot<1>>());
@@ -400,7 +400,7 @@ fn a_run_that_does_not_start_leaves_what_was_there() {
     let error = try_run(&graph, vec![recorder, trace]).unwrap_err();
     assert!(matches!(error, RunError::Open { .. }), "{error}");
     assert!([&record, &traced].iter().all(|path| fs::read(path).unwrap() == long));
-    // What starts leaves nothing of it.
+    // A run that starts overwrites the file.
     graph.nodes[1].def = parrot;
     let (recorder, trace) = observers(&graph);
     run_with(&graph, vec![recorder.clone(), trace.clone()]);
@@ -411,7 +411,7 @@ fn a_run_that_does_not_start_leaves_what_was_there() {
 }
 
 #[test]
-fn a_slow_disk_loses_packets_and_counts_them() {
+fn a_slow_disk_drops_and_counts_packets() {
     let folder = tempfile::tempdir().unwrap();
     let graph = graph(NodeDef::of::<Parrot<1>>());
     let options = RecordOptions { queue: 1, ..RecordOptions::default() };
@@ -424,7 +424,7 @@ fn a_slow_disk_loses_packets_and_counts_them() {
     assert_eq!(read, report.written());
 }
 
-/// Sends pictures, as fast as they are taken.
+/// Sends images at the rate of their timestamps.
 struct Camera(u32);
 
 impl Node for Camera {
@@ -451,7 +451,7 @@ impl Node for Camera {
 }
 
 #[test]
-fn pictures_that_wait_take_no_more_memory_than_they_may() {
+fn queued_images_respect_the_memory_limit() {
     let folder = tempfile::tempdir().unwrap();
     let nodes = vec![CheckedNode::new("camera", NodeDef::of::<Camera>())];
     let graph = CheckedGraph { name: "test".to_owned(), nodes, ..CheckedGraph::default() };
@@ -460,7 +460,7 @@ fn pictures_that_wait_take_no_more_memory_than_they_may() {
     run_with(&graph, vec![recorder.clone()]);
     let report = recorder.finish();
     assert_eq!(report.written() + report.dropped(), u64::from(PACKETS));
-    assert!(report.written() > 0, "what finds nothing waiting is taken");
+    assert!(report.written() > 0, "an empty queue accepts any packet");
     let recording = Recording::open(&report.path).unwrap();
     assert_eq!(recording.streams()[0].packets, report.written());
 }
@@ -478,7 +478,7 @@ fn a_trace_shows_every_call() {
     let events = json["traceEvents"].as_array().unwrap();
     let of = |phase: &str| events.iter().filter(|event| event["ph"] == phase).count();
     assert_eq!(of("X") as u64, report.calls);
-    assert_eq!(of("s"), 300, "an arrow begins at each packet of the source");
+    assert_eq!(of("s"), 300, "an arrow starts at each packet of the source");
     assert!(of("t") >= 300);
     assert_eq!(of("M"), 3, "the graph and two threads");
 }

@@ -1,4 +1,4 @@
-//! Speech by the program espeak-ng, kept in files.
+//! Speech synthesis with the program espeak-ng, cached in files.
 
 use std::{
     fs,
@@ -10,7 +10,7 @@ use std::{
 
 use crate::spec::Speech;
 
-/// The program; the variable of the environment may name another.
+/// Name of the program. An environment variable may override it.
 const PROGRAM: &str = "espeak-ng";
 const VARIABLE: &str = "AFFERENT_ESPEAK";
 
@@ -24,10 +24,10 @@ impl Espeak {
         Self { cache }
     }
 
-    /// A sound file with what `speech` says, which is made only once.
+    /// Returns a sound file with the synthesized speech, cached after the first call.
     ///
     /// # Errors
-    /// What is wrong, and how to mend it.
+    /// The reason, and how to fix it.
     pub(crate) fn say(&self, speech: &Speech) -> Result<PathBuf, String> {
         let mut hasher = DefaultHasher::new();
         speech.hash(&mut hasher);
@@ -37,13 +37,13 @@ impl Espeak {
         }
         let failed = |error| format!("{} cannot be written: {error}", path.display());
         fs::create_dir_all(&self.cache).map_err(failed)?;
-        // Made aside, because others may look for it.
-        let aside = path.with_extension(format!("{}.tmp", id()));
+        // Written to a temporary file first, because other processes may look for the result.
+        let temporary = path.with_extension(format!("{}.tmp", id()));
         let Speech { text, voice, rate, pitch } = speech;
         let program = std::env::var(VARIABLE).unwrap_or_else(|_| PROGRAM.to_owned());
         let child = Command::new(&program)
             .args(["-v", voice, "-s", &rate.to_string(), "-p", &pitch.to_string(), "--stdin", "-w"])
-            .arg(&aside)
+            .arg(&temporary)
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
@@ -51,21 +51,21 @@ impl Espeak {
         let mut child = child.map_err(|error| match error.kind() {
             ErrorKind::NotFound => format!(
                 "\"say\" needs the program {program}, which is not installed: install the package \
-                 espeak-ng, set {VARIABLE} to where it is, or write \"play\" and a sound file"
+                 espeak-ng, set {VARIABLE} to its path, or write \"play\" and a sound file"
             ),
             _ => format!("{program} cannot be started: {error}"),
         })?;
         if let Some(mut stdin) = child.stdin.take() {
-            // That it does not read to the end shows in what it says.
+            // A failed write is reported through the output of the program.
             let _ = stdin.write_all(text.as_bytes());
         }
         let output = child.wait_with_output();
         let output = output.map_err(|error| format!("{program} failed: {error}"))?;
-        if !output.status.success() || !aside.is_file() {
+        if !output.status.success() || !temporary.is_file() {
             let said = String::from_utf8_lossy(&output.stderr);
             return Err(format!("{program} failed with voice \"{voice}\": {}", said.trim()));
         }
-        fs::rename(&aside, &path).map_err(failed)?;
+        fs::rename(&temporary, &path).map_err(failed)?;
         Ok(path)
     }
 }

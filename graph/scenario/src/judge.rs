@@ -1,4 +1,4 @@
-//! Whether what is expected has happened.
+//! Evaluation of expectations.
 
 use std::time::Duration;
 
@@ -9,26 +9,27 @@ use crate::{
     stage::{Script, State},
 };
 
-/// What is known of a check.
+/// Verdict on an expectation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// Something must still happen.
+    /// A required event is still missing.
     Waiting,
-    /// It is fine so far, and nothing has to happen any more.
-    Content,
+    /// No event is missing, but a later one can still violate the expectation.
+    Satisfied,
     Passed,
-    /// What happened instead.
+    /// Description of the violation.
     Failed(String),
 }
 
-/// The time that a check looks at; the end is absent where it is that of the scenario.
+/// Time window of an expectation. `until` is `None` for the end of the scenario.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Window {
     pub(crate) from: Timestamp,
     pub(crate) until: Option<Timestamp>,
 }
 
-/// Judges `check` when everything before `now` is known, or at the end.
+/// Evaluates `check` given all events before `now`, or at the end of the scenario if `now` is
+/// `None`.
 pub(crate) fn verdict(
     script: &Script,
     state: &State,
@@ -36,18 +37,18 @@ pub(crate) fn verdict(
     now: Option<Timestamp>,
 ) -> (Verdict, Option<Window>) {
     let Some(from) = state.time_of(check.after).map(|time| time + check.delay) else {
-        let failed = || Verdict::Failed("what it counts from never came".to_owned());
+        let failed = || Verdict::Failed("its anchor event never occurred".to_owned());
         return (now.map_or_else(failed, |_| Verdict::Waiting), None);
     };
     let window = Window { from, until: check.within.map(|within| from + within) };
     let closed = now.is_none_or(|now| window.until.is_some_and(|until| until < now));
     let verdict = match &check.goal {
         Goal::Count { pattern, least, most } => {
-            // What was sent at the very moment of an event may have come before it.
+            // An event at exactly the time of the anchor event may have preceded it.
             let is_event = matches!(check.after, Anchor::Event { .. });
-            let behind = *most == Some(0) && is_event && check.delay.is_zero();
+            let is_exclusive = *most == Some(0) && is_event && check.delay.is_zero();
             let hits = hits(state, *pattern, window);
-            let count = hits.iter().filter(|(at, _)| !behind || *at > from).count();
+            let count = hits.iter().filter(|(at, _)| !is_exclusive || *at > from).count();
             counted(count, *least, *most, closed)
         }
         Goal::Order(patterns) => ordered(state, patterns, window, closed),
@@ -55,8 +56,8 @@ pub(crate) fn verdict(
             let times = paired(state, *from, *to, window);
             match now {
                 Some(_) if times.is_empty() => Verdict::Waiting,
-                Some(_) => Verdict::Content,
-                None => kept(times, limits),
+                Some(_) => Verdict::Satisfied,
+                None => within_limits(times, limits),
             }
         }
     };
@@ -64,7 +65,7 @@ pub(crate) fn verdict(
     (verdict, Some(window))
 }
 
-/// The events of a pattern in a window, its ends included.
+/// Events that match a pattern within a window, both ends included.
 pub(crate) fn hits(state: &State, pattern: usize, window: Window) -> &[(Timestamp, usize)] {
     let hits = &state.hits[pattern];
     let first = hits.partition_point(|(at, _)| *at < window.from);
@@ -74,26 +75,26 @@ pub(crate) fn hits(state: &State, pattern: usize, window: Window) -> &[(Timestam
 
 fn counted(count: usize, least: usize, most: Option<usize>, closed: bool) -> Verdict {
     let times = |count: usize| match count {
-        0 => "it did not come".to_owned(),
-        1 => "it came".to_owned(),
-        count => format!("it came {count} times"),
+        0 => "it did not occur".to_owned(),
+        1 => "it occurred".to_owned(),
+        count => format!("it occurred {count} times"),
     };
     match most {
         Some(most) if count > most => Verdict::Failed(times(count)),
         None if count >= least => Verdict::Passed,
         _ if closed && count >= least => Verdict::Passed,
         _ if closed => Verdict::Failed(match count {
-            1 => "it came once".to_owned(),
+            1 => "it occurred once".to_owned(),
             count => times(count),
         }),
-        _ if count >= least => Verdict::Content,
+        _ if count >= least => Verdict::Satisfied,
         _ => Verdict::Waiting,
     }
 }
 
 fn ordered(state: &State, patterns: &[usize], window: Window, closed: bool) -> Verdict {
     let (mut since, mut used) = (window.from, Vec::new());
-    for (location, pattern) in patterns.iter().enumerate() {
+    for (index, pattern) in patterns.iter().enumerate() {
         let hits = hits(state, *pattern, Window { from: since, ..window });
         match hits.iter().find(|(_, event)| !used.contains(event)) {
             Some((at, event)) => {
@@ -101,7 +102,7 @@ fn ordered(state: &State, patterns: &[usize], window: Window, closed: bool) -> V
                 used.push(*event);
             }
             None if closed => {
-                let message = format!("number {} of {} did not come", location + 1, patterns.len());
+                let message = format!("event {} of {} did not occur", index + 1, patterns.len());
                 return Verdict::Failed(message);
             }
             None => return Verdict::Waiting,
@@ -110,8 +111,8 @@ fn ordered(state: &State, patterns: &[usize], window: Window, closed: bool) -> V
     Verdict::Passed
 }
 
-/// The times from an event of `from` to the first of `to` behind it; where several of `from` come
-/// before, the last counts.
+/// Durations from an event of `from` to the first following event of `to`. If several events of
+/// `from` precede it, the last one counts.
 fn paired(state: &State, from: usize, to: usize, window: Window) -> Vec<Duration> {
     let begins = hits(state, from, window);
     let mut times = Vec::new();
@@ -126,8 +127,8 @@ fn paired(state: &State, from: usize, to: usize, window: Window) -> Vec<Duration
     times
 }
 
-/// Whether times keep the limits of the median, of 95 % and of all.
-fn kept(mut times: Vec<Duration>, limits: &[Option<Duration>; 3]) -> Verdict {
+/// Compares the median, the 95th percentile, and the maximum of `times` with the limits.
+fn within_limits(mut times: Vec<Duration>, limits: &[Option<Duration>; 3]) -> Verdict {
     if times.is_empty() {
         return Verdict::Failed("it was never measured".to_owned());
     }
@@ -150,11 +151,11 @@ mod tests {
     }
 
     fn state(hits: &[&[i64]]) -> State {
-        let (mut location, mut state) = (0, State::default());
+        let (mut index, mut state) = (0, State::default());
         let hits = hits.iter().map(|times| {
             let hit = |time: &i64| {
-                location += 1;
-                (ms(*time), location)
+                index += 1;
+                (ms(*time), index)
             };
             times.iter().map(hit).collect()
         });
@@ -167,21 +168,21 @@ mod tests {
     }
 
     #[test]
-    fn counts_are_known_as_soon_as_they_can_be() {
+    fn counts_are_decided_as_early_as_possible() {
         let failed = |text: &str| Verdict::Failed(text.to_owned());
         assert_eq!(counted(1, 1, None, false), Verdict::Passed);
         assert_eq!(counted(0, 1, None, false), Verdict::Waiting);
-        assert_eq!(counted(0, 1, None, true), failed("it did not come"));
-        assert_eq!(counted(1, 0, Some(0), false), failed("it came"));
-        assert_eq!(counted(0, 0, Some(0), false), Verdict::Content);
+        assert_eq!(counted(0, 1, None, true), failed("it did not occur"));
+        assert_eq!(counted(1, 0, Some(0), false), failed("it occurred"));
+        assert_eq!(counted(0, 0, Some(0), false), Verdict::Satisfied);
         assert_eq!(counted(0, 0, Some(0), true), Verdict::Passed);
-        assert_eq!(counted(2, 2, Some(2), false), Verdict::Content);
-        assert_eq!(counted(3, 2, Some(2), false), failed("it came 3 times"));
-        assert_eq!(counted(1, 2, Some(2), true), failed("it came once"));
+        assert_eq!(counted(2, 2, Some(2), false), Verdict::Satisfied);
+        assert_eq!(counted(3, 2, Some(2), false), failed("it occurred 3 times"));
+        assert_eq!(counted(1, 2, Some(2), true), failed("it occurred once"));
     }
 
     #[test]
-    fn the_ends_of_a_window_belong_to_it() {
+    fn a_window_includes_its_ends() {
         let state = state(&[&[10, 20, 30]]);
         assert_eq!(hits(&state, 0, window(10, 30)).len(), 3);
         assert_eq!(hits(&state, 0, window(11, 29)).len(), 1);
@@ -189,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn an_order_may_lie_in_one_moment() {
+    fn ordered_events_may_have_the_same_time() {
         let state = state(&[&[10, 20], &[10], &[30]]);
         let all = window(0, 100);
         assert_eq!(ordered(&state, &[1, 0, 2], all, true), Verdict::Passed);
@@ -200,13 +201,13 @@ mod tests {
     }
 
     #[test]
-    fn a_budget_counts_from_the_last_event_before() {
+    fn a_budget_counts_from_the_last_preceding_event() {
         let state = state(&[&[0, 100, 500], &[150, 160, 900]]);
         let times = paired(&state, 0, 1, window(0, 1000));
         assert_eq!(times, [50, 400].map(Duration::from_millis));
         let limit = |ms| Some(Duration::from_millis(ms));
-        assert_eq!(kept(times.clone(), &[limit(50), None, limit(400)]), Verdict::Passed);
-        assert!(matches!(kept(times, &[None, limit(399), None]), Verdict::Failed(_)));
-        assert!(matches!(kept(Vec::new(), &[None; 3]), Verdict::Failed(_)));
+        assert_eq!(within_limits(times.clone(), &[limit(50), None, limit(400)]), Verdict::Passed);
+        assert!(matches!(within_limits(times, &[None, limit(399), None]), Verdict::Failed(_)));
+        assert!(matches!(within_limits(Vec::new(), &[None; 3]), Verdict::Failed(_)));
     }
 }

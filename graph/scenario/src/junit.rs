@@ -1,13 +1,14 @@
-//! Outcomes as JUnit XML, which CI systems show.
+//! Outcomes as JUnit XML for CI systems.
 
 use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 
 use crate::Outcome;
 
-/// The outcomes as JUnit XML: a suite for each file, a test case for each case.
+/// Formats the outcomes as JUnit XML, with a test suite for each file and a test case for each
+/// case.
 ///
 /// # Errors
-/// What XML cannot hold.
+/// If a text cannot be represented in XML.
 pub fn junit(outcomes: &[Outcome]) -> Result<String, String> {
     let mut suites: Vec<TestSuite> = Vec::new();
     for outcome in outcomes {
@@ -31,7 +32,7 @@ pub fn junit(outcomes: &[Outcome]) -> Result<String, String> {
         suites[location].add_test_case(case);
     }
     let mut report = Report::new("afferent test");
-    // The report counts what its suites have by then.
+    // The report computes its totals when suites are added, so the suites must be complete.
     report.add_test_suites(suites);
     report.to_string().map_err(|error| error.to_string())
 }

@@ -1,19 +1,19 @@
-//! Scenarios: what a user does, and what a graph must do then.
+//! Scenarios: turns of a simulated user, and expectations on the graph.
 //!
 //! | modules                        | hold                                                    |
 //! |--------------------------------|---------------------------------------------------------|
-//! | `spec`, `read`                 | a scenario as it is written, and how it is read          |
-//! | `sound`, `espeak`, `payload`   | what the user says, and packets that a scenario sends    |
-//! | `prepare`                      | the graph with its sources replaced                      |
-//! | `source`, `witness`, `stage`   | a run: what is sent, what is seen, what follows from it  |
-//! | `judge`                        | whether what is expected has happened                    |
-//! | `run`, `outcome`, `junit`      | cases, one after the other, and what came of them        |
+//! | `spec`, `read`                 | the parsed form of a scenario, and its reader            |
+//! | `sound`, `espeak`, `payload`   | speech of the simulated user, and packets to send        |
+//! | `prepare`                      | the graph with replaced sources                          |
+//! | `source`, `witness`, `stage`   | a run: its sources, its observer, and their shared state |
+//! | `judge`                        | evaluation of expectations                               |
+//! | `run`, `outcome`, `junit`      | execution of cases, and their outcomes                   |
 //!
-//! A case runs on the virtual clock, where time moves only when every thread rests. A turn that
-//! begins after an event therefore begins at the same sample in every run, which is checked: every
-//! packet of every run is compared.
+//! A case runs on the virtual clock, where time advances only when every thread is idle. A turn
+//! that starts after an event therefore starts at the same sample in every run. This is checked by
+//! comparing every packet of every run.
 //!
-//! **Invariant:** what a source decides at a time depends only on what was sent before that time.
+//! **Invariant:** a decision of a source depends only on packets sent before the current time.
 
 mod espeak;
 mod judge;

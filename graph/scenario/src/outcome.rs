@@ -1,4 +1,4 @@
-//! What came of a case, for people and for programs.
+//! Outcome of a case for users and programs.
 
 use std::{fmt::Write as _, time::Duration};
 
@@ -13,44 +13,44 @@ use crate::{
     stage::{Event, State},
 };
 
-/// What came of a case.
+/// Outcome of a case.
 #[derive(Debug, Clone)]
 pub struct Outcome {
-    /// The case.
+    /// Name of the case.
     pub name: String,
-    /// Its file.
+    /// Scenario file of the case.
     pub file: String,
-    /// Its line in it.
+    /// Line of the case in its file.
     pub line: usize,
-    /// How long it took on the clock of the session.
+    /// Duration on the session clock.
     pub length: Duration,
-    /// How long all runs took on the clock of the machine.
+    /// Wall time of all runs.
     pub real: Duration,
-    /// How often it ran.
+    /// Number of runs.
     pub runs: usize,
-    /// What was expected and did not happen; it passed when there is nothing.
+    /// Unmet expectations and other errors. Empty if the case passed.
     pub faults: Vec<Fault>,
 }
 
-/// Something that was expected and did not happen, or is wrong with the case.
+/// An unmet expectation, or an error in the case.
 #[derive(Debug, Clone)]
 pub struct Fault {
-    /// What, and where it is written.
+    /// Message and source location.
     pub diagnostic: Diagnostic,
-    /// The nearest events that did happen, one a line.
+    /// Nearest events of the run, one per line.
     pub events: Vec<Happened>,
 }
 
-/// An event that happened.
+/// An event of the run.
 #[derive(Debug, Clone, Serialize)]
 pub struct Happened {
-    /// When it was sent, in seconds on the clock of the session.
+    /// Send time on the session clock, in seconds.
     pub t_s: f64,
-    /// The output, as `node.port`.
+    /// Output as `node.port`.
     pub event: String,
-    /// Its fields.
+    /// Formatted fields of the event.
     pub fields: String,
-    /// Whether it is one that was looked for.
+    /// True if the event matches a pattern of the expectation.
     pub fits: bool,
 }
 
@@ -73,21 +73,21 @@ impl Outcome {
         }
     }
 
-    /// Whether everything happened as expected.
+    /// True if all expectations were met.
     pub fn passed(&self) -> bool {
         self.faults.is_empty()
     }
 
-    /// What went wrong, like a compiler writes it, with terminal colours or without.
-    pub fn render(&self, colour: bool) -> String {
-        self.faults.iter().map(|fault| fault.render(colour)).collect::<Vec<_>>().join("\n\n")
+    /// Formats all faults like compiler diagnostics, with or without terminal colors.
+    pub fn render(&self, color: bool) -> String {
+        self.faults.iter().map(|fault| fault.render(color)).collect::<Vec<_>>().join("\n\n")
     }
 }
 
 impl Fault {
-    /// The fault like a compiler writes it, and below it what happened instead.
-    pub fn render(&self, colour: bool) -> String {
-        let mut text = self.diagnostic.render(colour);
+    /// Formats the fault like a compiler diagnostic, followed by the nearest events.
+    pub fn render(&self, color: bool) -> String {
+        let mut text = self.diagnostic.render(color);
         if self.events.is_empty() {
             return text;
         }
@@ -131,57 +131,56 @@ impl Serialize for Fault {
     }
 }
 
-/// Most events that are shown of those that fit, of others of their outputs, and of other outputs.
-const SHOWN: [usize; 3] = [8, 8, 8];
+/// Maximum numbers of shown events: matching events, other events of the same outputs, and events
+/// of other outputs.
+const MAX_SHOWN_EVENTS: [usize; 3] = [8, 8, 8];
 
-/// What a check looked for: in which time, on which streams, and the places of what fits in the log.
+/// Scope of an expectation: its window, its streams, and the log indices of matching events.
 #[derive(Debug, Default)]
-pub(crate) struct Looked {
+pub(crate) struct Scope {
     pub(crate) window: Option<Window>,
     pub(crate) streams: Vec<usize>,
     pub(crate) fits: Vec<usize>,
 }
 
-/// The events that happened next to what was looked for, or the last ones.
-pub(crate) fn nearest(prepared: &Prepared, state: &State, looked: &Looked) -> Vec<Happened> {
-    let distance = |event: &Event| match looked.window {
+/// Events nearest to the window of an expectation, or the last events of the run.
+pub(crate) fn nearest(prepared: &Prepared, state: &State, scope: &Scope) -> Vec<Happened> {
+    let distance = |event: &Event| match scope.window {
         Some(Window { from, until }) => {
             let after = until.map_or(Duration::ZERO, |until| event.now.since(until));
             from.since(event.now).max(after)
         }
         None => state.over.map_or(Duration::ZERO, |over| over.since(event.now)),
     };
-    let fits = |location: &usize| looked.fits.contains(location);
-    let kind = |location: &usize| {
-        let stream = state.log[*location].stream;
-        match looked.streams.contains(&stream) {
-            true => Some(usize::from(!fits(location))),
+    let fits = |index: &usize| scope.fits.contains(index);
+    let kind = |index: &usize| {
+        let stream = state.log[*index].stream;
+        match scope.streams.contains(&stream) {
+            true => Some(usize::from(!fits(index))),
             false if prepared.streams[stream].is_bulk => None,
             false => Some(2),
         }
     };
     let mut chosen = Vec::new();
-    for (number, most) in SHOWN.into_iter().enumerate() {
-        let locations = 0..state.log.len();
-        let mut locations: Vec<_> =
-            locations.filter(|location| kind(location) == Some(number)).collect();
-        locations.sort_by_key(|location| distance(&state.log[*location]));
-        let within =
-            locations.partition_point(|location| distance(&state.log[*location]).is_zero());
-        // Of many in its time, the first and the last.
-        if within > most && looked.window.is_some() {
-            locations.drain(most / 2..within - most / 2);
+    for (number, most) in MAX_SHOWN_EVENTS.into_iter().enumerate() {
+        let indices = 0..state.log.len();
+        let mut indices: Vec<_> = indices.filter(|index| kind(index) == Some(number)).collect();
+        indices.sort_by_key(|index| distance(&state.log[*index]));
+        let within = indices.partition_point(|index| distance(&state.log[*index]).is_zero());
+        // If the window holds too many, keep the first and the last.
+        if within > most && scope.window.is_some() {
+            indices.drain(most / 2..within - most / 2);
         }
-        chosen.extend(locations.into_iter().take(most));
+        chosen.extend(indices.into_iter().take(most));
     }
     chosen.sort_unstable();
-    let happened = |location: usize| {
-        let event = &state.log[location];
+    let happened = |index: usize| {
+        let event = &state.log[index];
         Happened {
             t_s: event.now.as_secs_f64(),
             event: prepared.streams[event.stream].name.clone(),
             fields: event.fields.iter().map(text_of).collect::<Vec<_>>().join("  "),
-            fits: fits(&location),
+            fits: fits(&index),
         }
     };
     chosen.into_iter().map(happened).collect()

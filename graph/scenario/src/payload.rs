@@ -1,6 +1,6 @@
-//! Packets that a scenario sends: payloads made of fields.
+//! Packets that a scenario sends, with payloads built from fields.
 //!
-//! Another payload type: its row in `TYPES`.
+//! To support another payload type, add a row to `TYPES`.
 
 use std::{str::FromStr, time::Duration};
 
@@ -12,19 +12,19 @@ use afferent_messages::{
 
 use crate::source::sender;
 
-/// A payload type that can be sent.
+/// A payload type that a scenario can send.
 pub(crate) struct Sendable {
-    /// [`Payload::TYPE`].
+    /// Value of [`Payload::TYPE`].
     pub(crate) ty: &'static str,
-    /// The fields that it may be made of.
+    /// Accepted fields.
     pub(crate) fields: &'static [&'static str],
-    /// Makes the packet of a moment.
+    /// Builds the packet from its fields, for a send time.
     pub(crate) make: fn(&Fields<'_>, Timestamp) -> Result<Packet, String>,
-    /// A source of it.
+    /// Contract of a source that sends this type.
     pub(crate) source: fn() -> NodeDef,
 }
 
-/// Every one of them, by its name.
+/// All supported payload types, by name.
 pub(crate) const TYPES: &[Sendable] = &[
     sendable::<SpeechEvent>(&["event", "probability"], |fields, at| {
         let kind = match fields.text("event")?.as_str() {
@@ -103,7 +103,7 @@ fn packet<T: Payload>(value: T, at: Timestamp) -> Packet {
     Packet::new(value, Header { at, ..Header::default() })
 }
 
-/// Fields by name, as they are written.
+/// Fields by name, with their values as written in the scenario.
 pub(crate) struct Fields<'f>(pub(crate) &'f [(String, String)]);
 
 impl Fields<'_> {

@@ -1,4 +1,4 @@
-//! From a case to a graph that can run: names are resolved, sounds made, sources replaced.
+//! Turns a case into a runnable graph: resolves names, creates sounds, and replaces sources.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -14,39 +14,39 @@ use afferent_spec::{
 use crate::{
     payload::{Fields, Sendable, TYPES},
     sound::{SoundNodes, Sounds},
-    source::{Hearing, Interrupts, PACKETS, Sender, Sent},
+    source::{Interrupts, PACKETS, Sender, Sent, UserSource},
     spec::{Act, Case, Output, Send, Turn},
     stage::{Action, Planned, Resolved, Script, Stage, Stream},
     witness::Witness,
 };
 
-/// A case that can run, again and again.
+/// A case that can run repeatedly.
 pub(crate) struct Prepared {
     graph: CheckedGraph,
-    /// Streams in their order, and those of each node.
+    /// All streams in graph order, then the output streams of each node.
     pub(crate) streams: Vec<Stream>,
     outputs: HashMap<String, Vec<(Arc<str>, usize)>>,
-    /// The stream of the output that interrupts, and that of all interrupts.
+    /// Stream of the output that interrupts the graph, and stream of all interrupts.
     interrupting: Option<usize>,
     interrupts: usize,
     patterns: Vec<usize>,
     echo: Option<usize>,
     actions: Vec<(Action, Duration)>,
-    /// The source that hears the user, and its output.
+    /// Source that receives the sound of the simulated user, and its output.
     hearing: Option<(usize, PortId)>,
-    /// Sources that send packets, and what.
+    /// Sources that send packets of the scenario, with their packets.
     senders: Vec<(usize, Vec<Sent>)>,
     sounds: SoundNodes,
 }
 
-/// The stream of interrupts, whoever causes them.
+/// Name of the stream of all interrupts, from any cause.
 const INTERRUPT: &str = "interrupt";
 
 impl Prepared {
-    /// Loads the graph of `case` and makes it ready.
+    /// Loads the graph of `case` and prepares it.
     ///
     /// # Errors
-    /// Every fault of the graph and of what the case says about it.
+    /// Every error in the graph, and in the parts of the case that refer to it.
     pub(crate) fn new(
         case: &Case,
         catalog: &Catalog,
@@ -87,14 +87,13 @@ impl Prepared {
         let is_interrupt = |turn: &&Turn| matches!(turn.act, Act::Interrupt);
         if let Some(turn) = case.turns.iter().find(is_interrupt) {
             if prepared.graph.interrupt.is_none() {
-                reader
-                    .error(&turn.location, "the graph has no \"interrupt\": nothing would happen");
+                reader.error(&turn.location, "the graph has no \"interrupt\"");
             } else if prepared.hearing.is_none() && prepared.senders.is_empty() {
-                let message = "nobody can do this in time: the graph has no source of sound";
+                let message = "the graph has no audio source to time this interrupt";
                 reader.error(&turn.location, message);
             }
         }
-        prepared.silence_logs();
+        prepared.disable_logs();
         if reader.faults.is_empty() { Ok(prepared) } else { Err(reader.faults) }
     }
 
@@ -119,7 +118,7 @@ impl Prepared {
         self.streams.push(Stream { name, is_bulk: false, is_looked_for: false });
     }
 
-    /// Finds the outputs of patterns and of the echo.
+    /// Resolves the outputs of patterns and of the echo.
     fn resolve(&mut self, case: &Case, reader: &mut Reader) {
         for pattern in &case.patterns {
             let stream = self.stream(&pattern.output, reader);
@@ -134,7 +133,7 @@ impl Prepared {
                 && *port.ty != *AudioBlock::TYPE
             {
                 let node = &self.graph.nodes[node_index].name;
-                let message = format!("{node}.{} is no sound, but {}", port.name, port.ty);
+                let message = format!("{node}.{} must be audio, not {}", port.name, port.ty);
                 reader.error(&echo.of.location, message);
             }
         }
@@ -150,7 +149,7 @@ impl Prepared {
         outputs.find(|(name, _)| *name == port.name).map(|(_, stream)| *stream)
     }
 
-    /// The port that `output` names: an output, or unless `only_outputs` an input.
+    /// The port named by `output`: an output, or also an input unless `only_outputs` is set.
     fn port(
         &self,
         output: &Output,
@@ -171,7 +170,7 @@ impl Prepared {
                 return Some((node_index, port.clone()));
             }
             let names: Vec<_> = known().map(|port| format!("{name}.{}", port.name)).collect();
-            let message = format!("node \"{name}\" has several ports: which is meant?");
+            let message = format!("node \"{name}\" has several ports");
             let fault = Diagnostic::error(Some(&output.location), message);
             reader.faults.push(fault.help(Some(format!("write one of {}", names.join(", ")))));
             return None;
@@ -188,8 +187,8 @@ impl Prepared {
         found
     }
 
-    /// Finds the source that hears the user: the one that is named, or called "sound", or the only
-    /// one with sound.
+    /// Finds the source that receives the sound of the simulated user: the named source, the one
+    /// called "sound", or the only audio source.
     fn hear(&mut self, case: &Case, reader: &mut Reader) {
         let sound = |node_index: usize| {
             let def = &self.graph.nodes[node_index].def;
@@ -205,11 +204,11 @@ impl Prepared {
                 let names: Vec<_> =
                     names.map(|node_index| self.graph.nodes[node_index].name.clone()).collect();
                 let message = match found {
-                    Some(_) => format!("node \"{name}\" is no source of sound"),
+                    Some(_) => format!("node \"{name}\" is not an audio source"),
                     None => format!("the graph has no node \"{name}\""),
                 };
                 let names = names.iter().map(String::as_str);
-                reader.unknown(location, message, name, names, "the sources of sound");
+                reader.unknown(location, message, name, names, "the audio sources");
             }
             return;
         }
@@ -233,9 +232,9 @@ impl Prepared {
                 .map(|(node_index, _)| self.graph.nodes[*node_index].name.as_str())
                 .collect();
             let (message, help) = match names.as_slice() {
-                [] => ("the graph has no source of sound that could hear this", None),
+                [] => ("the graph has no audio source that could send this sound", None),
                 names => (
-                    "the graph has several sources of sound",
+                    "the graph has several audio sources",
                     Some(format!("write \"source:\" and one of {}", names.join(", "))),
                 ),
             };
@@ -243,7 +242,7 @@ impl Prepared {
         }
     }
 
-    /// What a turn does, and how long it takes.
+    /// Action and duration of a turn.
     fn action(
         &mut self,
         case: &Case,
@@ -275,7 +274,7 @@ impl Prepared {
         }
     }
 
-    /// Finds who sends a packet, or adds a source that does.
+    /// Adds a packet to the source that sends it, and creates the source if necessary.
     fn send(&mut self, turn: usize, send: &Send, reader: &mut Reader) -> Option<()> {
         let (node, port) = self.port(&send.to, reader, false)?;
         let name = format!("{}.{}", self.graph.nodes[node].name, port.name);
@@ -290,7 +289,7 @@ impl Prepared {
         let interrupts = is_output && self.graph.interrupt == Some((node, port.id));
         let is_source = self.graph.nodes[node].def.is_source();
         if is_source && self.hearing.is_some_and(|(hearing, _)| hearing == node) {
-            let message = format!("\"{name}\" belongs to the source that hears the user");
+            let message = format!("\"{name}\" belongs to the source of the simulated user");
             reader.error(&send.to.location, message);
             return None;
         }
@@ -306,7 +305,8 @@ impl Prepared {
         Some(())
     }
 
-    /// The source that sends to who receives from an output, or to an input.
+    /// Creates or finds the source that injects packets into an input, or into all consumers of an
+    /// output.
     #[expect(clippy::too_many_arguments, reason = "what is known of the port of one packet")]
     fn sender(
         &mut self,
@@ -332,17 +332,15 @@ impl Prepared {
             false => vec![(node, port.id)],
         };
         if ends.is_empty() {
-            reader.error(
-                &send.to.location,
-                format!("nothing follows {name}: nobody would hear of it"),
-            );
+            reader.error(&send.to.location, format!("{name} is not connected"));
             return None;
         }
         for end in ends {
             if self.graph.edges.iter().any(|edge| edge.to.0 == end.0 && edge.sync.is_some()) {
                 let node = &self.graph.nodes[end.0].name;
-                let message =
-                    format!("node \"{node}\" joins its inputs: nothing can be sent to it");
+                let message = format!(
+                    "node \"{node}\" synchronizes its inputs: a scenario cannot send to it"
+                );
                 reader.error(&send.to.location, message);
                 return None;
             }
@@ -364,22 +362,22 @@ impl Prepared {
         Some(node_index)
     }
 
-    /// Logs that would be printed are not.
-    fn silence_logs(&mut self) {
+    /// Disables logs that would be printed.
+    fn disable_logs(&mut self) {
         let is_printed = |node: &&mut CheckedNode| {
             *node.def.name == *"event_log" && !node.params.contains_key("path")
         };
         for node in self.graph.nodes.iter_mut().filter(is_printed) {
-            node.def = node.def.with_open(|_| Ok(Box::new(Nothing)));
+            node.def = node.def.with_open(|_| Ok(Box::new(DisabledLog)));
         }
     }
 
-    /// The stream of a pattern.
+    /// Stream index of a pattern.
     pub(crate) fn stream_of(&self, pattern: usize) -> usize {
         self.patterns[pattern]
     }
 
-    /// The graph of one run, who looks on, and what they know together.
+    /// Graph, observer, and shared state of one run.
     pub(crate) fn run(&self, case: &Case) -> (CheckedGraph, Arc<Witness>, Arc<Stage>) {
         let rate = SampleRate(case.source.rate);
         let planned = case.turns.iter().zip(&self.actions);
@@ -409,7 +407,7 @@ impl Prepared {
         let mut graph = self.graph.clone();
         let turns = 0..self.actions.len();
         let turns = turns.filter(|turn| matches!(self.actions[*turn].0, Action::Interrupt));
-        // One source sees to interrupts.
+        // Exactly one source triggers interrupts.
         let mut interrupts = Some(Interrupts { turns: turns.collect() });
         if let Some((node_index, port)) = self.hearing {
             let (stage, source) = (stage.clone(), case.source.clone());
@@ -417,7 +415,7 @@ impl Prepared {
             let sounds = self.sounds.clone();
             let def = graph.nodes[node_index].def.with_open(move |_| {
                 let (stage, interrupts) = (stage.clone(), interrupts.clone());
-                let hearing = Hearing::new(
+                let hearing = UserSource::new(
                     stage,
                     port,
                     source.noise_dbfs,
@@ -443,7 +441,7 @@ impl Prepared {
     }
 }
 
-/// Locates a fault of the graph in the scenario file if it has no location of its own.
+/// Locates an error of the graph in the scenario file if it has no location of its own.
 fn located(fault: &Diagnostic, case: &Case) -> Diagnostic {
     let at = |location: &Location| Diagnostic { location: Some(location.clone()), ..fault.clone() };
     match (&fault.location, &case.profile) {
@@ -453,7 +451,7 @@ fn located(fault: &Diagnostic, case: &Case) -> Diagnostic {
     }
 }
 
-/// How packets of the port are made.
+/// Payload type of the port, if a scenario can send it.
 fn sendable(
     send: &Send,
     port: &PortSpec,
@@ -464,29 +462,23 @@ fn sendable(
         let known: Vec<_> = TYPES.iter().map(|known| known.ty).collect();
         let message = format!("{name} takes {}, which a scenario cannot send", port.ty);
         let fault = Diagnostic::error(Some(&send.to.location), message);
-        reader.faults.push(fault.help(Some(format!("what can be sent: {}", known.join(", ")))));
+        reader.faults.push(fault.help(Some(format!("accepted types are {}", known.join(", ")))));
         return None;
     };
-    for (field, _, node_index) in &send.fields {
+    for (field, _, location) in &send.fields {
         if !payload.fields.contains(&field.as_str()) {
             let message = format!("{} has no field \"{field}\"", port.ty);
             let known = payload.fields.iter().copied();
-            reader.unknown(
-                node_index,
-                message,
-                field,
-                known,
-                &format!("the fields of {}", port.ty),
-            );
+            reader.unknown(location, message, field, known, &format!("the fields of {}", port.ty));
         }
     }
     Some(payload)
 }
 
-/// Runs in the place of a log.
-struct Nothing;
+/// Replacement for a disabled log node.
+struct DisabledLog;
 
-impl DynNode for Nothing {
+impl DynNode for DisabledLog {
     fn process(&mut self, _: &mut Cx<'_>) -> Result<(), NodeError> {
         Ok(())
     }

@@ -1,11 +1,11 @@
-//! From a scenario file to its cases.
+//! Reader of scenario files.
 //!
 //! | module   | holds                                                   |
 //! |----------|---------------------------------------------------------|
 //! | `vary`   | one case for every combination of values                |
-//! | `turns`  | what the user does, and when                            |
-//! | `expect` | what must happen, and what events are meant             |
-//! | `values` | levels, numbers, words                                  |
+//! | `turns`  | turns of the simulated user                             |
+//! | `expect` | expectations and event patterns                         |
+//! | `values` | levels and numbers                                      |
 
 mod expect;
 mod turns;
@@ -21,7 +21,7 @@ use afferent_spec::{
 
 use crate::spec::{Case, Check, Echo, Output, Pattern, SourceSpec, Turn};
 
-/// The keys of a scenario file, and of a case in it.
+/// Keys of a scenario file, and of a case in it.
 const KEYS: [&str; 13] = [
     "afferent", "scenario", "graph", "profile", "set", "nodes", "source", "duration", "tail",
     "vary", "turns", "expect", "cases",
@@ -31,22 +31,22 @@ const CASE_KEYS: [&str; 11] = [
     "expect",
 ];
 const SOURCE_KEYS: [&str; 5] = ["node", "rate", "block", "noise", "echo"];
-/// The version of scenario files that is read.
+/// Supported version of scenario files.
 const VERSION: &str = "1";
-/// Most cases of a file.
+/// Maximum number of cases in a file.
 const MAX_CASES: usize = 1000;
 
-/// Reads the scenario file `path`: its cases, in the order of the file.
+/// Reads the cases of the scenario file `path`, in file order.
 ///
 /// # Errors
-/// Every fault of the file with its place. Graphs are looked at when a case runs.
+/// Every error in the file with its location. Graphs are checked when a case runs.
 pub fn load(path: &Path) -> Result<Vec<Case>, Diagnostics> {
     let mut reader = Reader::default();
     let tree = reader.open(path);
     cases(reader, tree, path)
 }
 
-/// The same of the `text` of the file; `path` gives its folder and its name in messages.
+/// Parses the `text` of a scenario file. `path` gives its folder and its name in messages.
 ///
 /// # Errors
 /// As [`load`].
@@ -72,7 +72,7 @@ fn cases(mut reader: Reader, tree: Option<Node>, path: &Path) -> Result<Vec<Case
     if faults.errors() > 0 { Err(faults) } else { Ok(cases) }
 }
 
-/// Reads a whole file.
+/// Reads a file into cases.
 fn file(reader: &mut Reader, tree: &Node, folder: &Path, cases: &mut Vec<Case>) {
     let Some(map) = reader.map(tree, "a scenario file", &KEYS.join(", ")) else { return };
     let meant = reader.keys(map, &KEYS, "a scenario file");
@@ -80,14 +80,15 @@ fn file(reader: &mut Reader, tree: &Node, folder: &Path, cases: &mut Vec<Case>) 
         Some(node) => {
             let version = reader.text(node, "\"afferent\"").unwrap_or(VERSION);
             if version != VERSION {
-                let message =
-                    format!("version \"{version}\" of scenario files is not known; this is 1");
+                let message = format!(
+                    "version \"{version}\" of scenario files is not supported; use version 1"
+                );
                 reader.error(&node.location, message);
             }
         }
         None if meant.contains(&"afferent") => {}
         None => {
-            let message = "the file does not begin with \"afferent: 1\", the version of its form";
+            let message = "the file must start with \"afferent: 1\", the version of the format";
             reader.error(&tree.location, message);
         }
     }
@@ -96,7 +97,7 @@ fn file(reader: &mut Reader, tree: &Node, folder: &Path, cases: &mut Vec<Case>) 
         Some((text, node.location.clone()))
     });
     if name.is_none() && tree.get("scenario").is_none() && !meant.contains(&"scenario") {
-        reader.error(&tree.location, "the file does not say its name: \"scenario\" is missing");
+        reader.error(&tree.location, "the file has no name: \"scenario\" is missing");
     }
     let (name, location) = name.unwrap_or_else(|| (String::new(), tree.location.clone()));
     let base: Map =
@@ -129,7 +130,7 @@ fn file(reader: &mut Reader, tree: &Node, folder: &Path, cases: &mut Vec<Case>) 
     }
 }
 
-/// Puts what a case says under `key` on top of what the file says.
+/// Merges the value of `key` in a case into the settings of the file.
 fn merge(tree: &mut Node, key: &Key, value: &Node) {
     let adds = ["set", "nodes", "vary"].contains(&key.text.as_str());
     let known = tree.get_mut(&key.text).filter(|known| adds && known.as_map().is_some());
@@ -146,7 +147,7 @@ fn merge(tree: &mut Node, key: &Key, value: &Node) {
     }
 }
 
-/// Adds a case for every combination of values of `tree`.
+/// Adds a case for every combination of the varied values in `tree`.
 fn varied(
     reader: &mut Reader,
     tree: &Node,
@@ -179,11 +180,11 @@ fn varied(
     }
 }
 
-/// Reads one case.
+/// Reader of one case.
 struct Reading<'r> {
     reader: &'r mut Reader,
     patterns: Vec<Pattern>,
-    /// The turns that have names.
+    /// Named turns.
     names: BTreeMap<String, usize>,
 }
 
@@ -202,7 +203,7 @@ impl Reading<'_> {
                 path.map(|path| (path, node.location.clone()))
             }
             None => {
-                let message = "the scenario does not say which \"graph\" it runs";
+                let message = "the scenario has no \"graph\"";
                 self.reader.error(location, message);
                 None
             }
@@ -213,11 +214,11 @@ impl Reading<'_> {
         });
         let nodes = self.nodes(tree);
         let source = self.source(tree.get("source"));
-        let duration = self.time(tree, "duration").unwrap_or(DURATION);
-        let tail = self.time(tree, "tail").unwrap_or(TAIL);
+        let duration = self.time(tree, "duration").unwrap_or(DEFAULT_DURATION);
+        let tail = self.time(tree, "tail").unwrap_or(DEFAULT_TAIL);
         let (turns, checks) = self.turns_and_checks(tree, folder);
         if ["turns", "expect"].iter().all(|key| tree.get(key).is_none_or(Node::is_null)) {
-            let message = "the scenario has no \"turns\", and expects nothing";
+            let message = "the scenario has neither \"turns\" nor \"expect\"";
             self.reader.error(location, message);
         }
         let (graph, graph_location) = graph.filter(|_| self.reader.faults.len() == faults)?;
@@ -257,7 +258,7 @@ impl Reading<'_> {
         self.reader.span(node, &format!("\"{key}\""))
     }
 
-    /// The changes of nodes by `nodes` and `set` together.
+    /// Combines the node changes of `nodes` and `set`.
     fn nodes(&mut self, tree: &Node) -> Option<Node> {
         let given = tree.get("nodes").filter(|node| !node.is_null());
         let set = tree.get("set").filter(|node| !node.is_null());
@@ -289,7 +290,7 @@ impl Reading<'_> {
         Some(nodes)
     }
 
-    /// Who hears the user.
+    /// Reads the settings of the source that receives the simulated user.
     fn source(&mut self, node: Option<&Node>) -> SourceSpec {
         let mut spec = SourceSpec {
             node: None,
@@ -340,8 +341,7 @@ impl Reading<'_> {
         let delay = node.get("delay");
         let delay = delay.map(|node| self.reader.span(node, "\"delay\" of \"echo\""));
         let Some(of) = node.get("of") else {
-            self.reader
-                .error(&node.location, format!("{what} does not say what it is an echo \"of\""));
+            self.reader.error(&node.location, format!("{what} has no \"of\", the output to echo"));
             return None;
         };
         let of = self.output(of, "\"of\" of \"echo\"")?;
@@ -352,7 +352,7 @@ impl Reading<'_> {
         })
     }
 
-    /// A port, written `node.port` or `node`.
+    /// Reads a port, written `node.port` or `node`.
     fn output(&mut self, node: &Node, what: &str) -> Option<Output> {
         let name = self.reader.text(node, what)?.to_owned();
         if name.split('.').count() > 2 || name.split('.').any(str::is_empty) {
@@ -363,17 +363,17 @@ impl Reading<'_> {
         Some(Output { name, location: node.location.clone() })
     }
 
-    /// Notes a fault with help.
+    /// Reports an error with a help text.
     fn fault(&mut self, location: &Location, message: impl Into<String>, help: impl Into<String>) {
         let fault = Diagnostic::error(Some(location), message);
         self.reader.faults.push(fault.help(Some(help.into())));
     }
 }
 
-/// How long a case may take when it does not say.
-const DURATION: Duration = Duration::from_secs(60);
-/// How long it goes on when everything is settled.
-const TAIL: Duration = Duration::from_secs(1);
+/// Default maximum duration of a case.
+const DEFAULT_DURATION: Duration = Duration::from_secs(60);
+/// Default time that a case continues after all turns and expectations are settled.
+const DEFAULT_TAIL: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
 mod tests;

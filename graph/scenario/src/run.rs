@@ -1,4 +1,4 @@
-//! Runs a case, several times, and says what came of it.
+//! Runs a case repeatedly and reports its outcome.
 
 use std::{
     path::PathBuf,
@@ -12,26 +12,26 @@ use afferent_spec::Diagnostic;
 
 use crate::{
     judge::{self, Verdict, Window},
-    outcome::{Fault, Looked, Outcome, nearest},
+    outcome::{Fault, Outcome, Scope, nearest},
     prepare::Prepared,
     sound::Sounds,
     spec::{Anchor, Case, Check, Goal},
     stage::{Event, Stage, State},
 };
 
-/// How cases are run.
+/// Options of a [`Runner`].
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// On how many threads.
+    /// Worker threads of the engine.
     pub threads: Threads,
-    /// How often each case runs; all runs must send the same packets. At least once.
+    /// Number of runs of each case, at least one. All runs must send the same packets.
     pub repeat: usize,
-    /// The folder that keeps sounds of speech.
+    /// Cache folder for synthesized speech.
     pub cache: PathBuf,
 }
 
 impl Default for Options {
-    /// Two runs, sounds in the folder for temporary files.
+    /// Two runs, with the cache in the folder for temporary files.
     fn default() -> Self {
         let cache = std::env::temp_dir().join("afferent-scenario");
         Self { threads: Threads::Auto, repeat: 2, cache }
@@ -55,13 +55,13 @@ struct Run {
 }
 
 impl<'r> Runner<'r> {
-    /// A runner of graphs with the nodes of `catalog`, whose models use `services`.
+    /// Creates a runner for graphs with the nodes of `catalog`. Their models use `services`.
     pub fn new(catalog: &'r Catalog, services: &'r OpenCx, options: Options) -> Self {
         let sounds = Sounds::new(catalog, options.cache.clone());
         Self { catalog, services, options, sounds }
     }
 
-    /// Runs `case`.
+    /// Runs `case` and returns its outcome.
     pub fn run(&mut self, case: &Case) -> Outcome {
         let start = Instant::now();
         let mut outcome = Outcome::new(case);
@@ -80,7 +80,7 @@ impl<'r> Runner<'r> {
             let run = match self.run_once(case, prepared) {
                 Ok(run) => run,
                 Err(error) => {
-                    let message = format!("the graph does not start: {error}");
+                    let message = format!("the graph cannot start: {error}");
                     let fault = Diagnostic::error(Some(&case.graph_location), message);
                     return outcome.faults.push(fault.into());
                 }
@@ -93,7 +93,7 @@ impl<'r> Runner<'r> {
                 continue;
             };
             if let Some(difference) = difference(prepared, &first.events, &run.events) {
-                let message = format!("run {number} is not as run 1: {difference}");
+                let message = format!("run {number} differs from run 1: {difference}");
                 outcome.faults.push(Diagnostic::error(Some(&case.location), message).into());
                 return;
             }
@@ -105,7 +105,7 @@ impl<'r> Runner<'r> {
         let options = RunOptions {
             threads: self.options.threads,
             clock: ClockKind::Virtual,
-            // The sources end before that, unless others go on.
+            // Sources normally end before this limit.
             duration: Some(case.duration + Duration::from_secs(1)),
             observers: vec![witness as Arc<dyn Observer>],
             ..RunOptions::default()
@@ -125,7 +125,7 @@ impl<'r> Runner<'r> {
     }
 }
 
-/// Adds what was expected and did not happen.
+/// Adds the failures and unmet expectations of a run to the outcome.
 fn judge_run(case: &Case, prepared: &Prepared, run: &Run, outcome: &mut Outcome) {
     for failure in &run.failures {
         let fault = Diagnostic::error(Some(&case.graph_location), failure.clone());
@@ -138,9 +138,9 @@ fn judge_run(case: &Case, prepared: &Prepared, run: &Run, outcome: &mut Outcome)
         if state.times[number].is_none_or(late) {
             let after = Timestamp::ZERO + run.length;
             let message =
-                format!("{} never began: the run ended at {after}", turn_words(case, number));
+                format!("{} never started: the run ended at {after}", turn_words(case, number));
             let mut fault = Fault::from(Diagnostic::error(Some(&turn.location), message));
-            fault.events = nearest(prepared, &state, &Looked::default());
+            fault.events = nearest(prepared, &state, &Scope::default());
             outcome.faults.push(fault);
         }
     }
@@ -150,18 +150,18 @@ fn judge_run(case: &Case, prepared: &Prepared, run: &Run, outcome: &mut Outcome)
         let message = format!("{}: {what}", expectation(case, check, &state));
         let mut fault = Fault::from(Diagnostic::error(Some(&check.location), message));
         fault.diagnostic.help = help(case, prepared, check, &state);
-        fault.events = nearest(prepared, &state, &looked(prepared, check, window, &state));
+        fault.events = nearest(prepared, &state, &scope(prepared, check, window, &state));
         outcome.faults.push(fault);
     }
 }
 
-/// What a check looked for.
-fn looked(prepared: &Prepared, check: &Check, window: Option<Window>, state: &State) -> Looked {
+/// Scope of an expectation, for the event listing.
+fn scope(prepared: &Prepared, check: &Check, window: Option<Window>, state: &State) -> Scope {
     let patterns = patterns(check);
     let streams = patterns.iter().map(|pattern| prepared.stream_of(*pattern)).collect();
     let hits = |pattern: &usize| window.map(|window| judge::hits(state, *pattern, window));
     let fits = patterns.iter().filter_map(hits).flatten().map(|(_, event)| *event);
-    Looked { window, streams, fits: fits.collect() }
+    Scope { window, streams, fits: fits.collect() }
 }
 
 fn patterns(check: &Check) -> Vec<usize> {
@@ -172,7 +172,7 @@ fn patterns(check: &Check) -> Vec<usize> {
     }
 }
 
-/// A field that events of the output never have was probably misspelt.
+/// Help for a misspelled field: one that the events of the output never have.
 fn help(case: &Case, prepared: &Prepared, check: &Check, state: &State) -> Option<String> {
     patterns(check).into_iter().find_map(|pattern| {
         let stream = prepared.stream_of(pattern);
@@ -195,7 +195,7 @@ fn turn_words(case: &Case, number: usize) -> String {
     }
 }
 
-/// What a check expects, for people.
+/// Human-readable text of an expectation.
 fn expectation(case: &Case, check: &Check, state: &State) -> String {
     let pattern = |pattern: usize| case.patterns[pattern].text();
     let mut text = match check.turn {
@@ -235,7 +235,7 @@ fn expectation(case: &Case, check: &Check, state: &State) -> String {
     };
     text += &match check.after {
         Anchor::Start => "the start".to_owned(),
-        Anchor::Begin(turn) => format!("the begin of {}", of(turn)),
+        Anchor::Begin(turn) => format!("the start of {}", of(turn)),
         Anchor::End(turn) => format!("the end of {}", of(turn)),
         Anchor::Event { pattern: p, nth: 1, .. } => pattern(p),
         Anchor::Event { pattern: p, nth, .. } => format!("number {nth} of {}", pattern(p)),
@@ -246,7 +246,7 @@ fn expectation(case: &Case, check: &Check, state: &State) -> String {
     }
 }
 
-/// Where two runs begin to differ.
+/// Describes the first difference between two runs.
 fn difference(prepared: &Prepared, one: &[Event], other: &[Event]) -> Option<String> {
     let pair = one.iter().zip(other).find(|(one, other)| one.key() != other.key());
     let event = match pair {
@@ -255,11 +255,11 @@ fn difference(prepared: &Prepared, one: &[Event], other: &[Event]) -> Option<Str
         None => one.get(other.len()).or_else(|| other.get(one.len()))?,
     };
     let name = &prepared.streams[event.stream].name;
-    Some(format!("they differ from {}, number {} of {name}, on", event.now, event.number))
+    Some(format!("the first difference is at {}, packet {} of {name}", event.now, event.number))
 }
 
 impl Event {
-    /// The earlier of two.
+    /// The earlier of two events.
     fn min_by_key<'e>(&'e self, other: &'e Self) -> &'e Self {
         if other.key() < self.key() { other } else { self }
     }

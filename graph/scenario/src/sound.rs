@@ -1,6 +1,6 @@
-//! The sounds of a user: read, resampled, brought to their level.
+//! Sounds of the simulated user: read, resampled, and adjusted in level.
 //!
-//! Files are read and resampled by the nodes `wav_source` and `resample` of the catalog.
+//! The nodes `wav_source` and `resample` of the catalog read and resample files.
 
 use std::{
     collections::HashMap,
@@ -20,7 +20,7 @@ use crate::{
     spec::{Shape, Speech},
 };
 
-/// Sounds that were made once; cases share them.
+/// Sounds shared by all cases.
 #[derive(Debug)]
 pub(crate) struct Sounds {
     nodes: SoundNodes,
@@ -28,7 +28,7 @@ pub(crate) struct Sounds {
     files: HashMap<(PathBuf, u32), Arc<[f32]>>,
 }
 
-/// Nodes of the catalog that the simulated user needs: one reads sound files, one resamples.
+/// Catalog nodes that the simulated user needs: a sound file reader and a resampler.
 #[derive(Debug, Clone)]
 pub(crate) struct SoundNodes {
     wav_source: Option<NodeDef>,
@@ -42,7 +42,7 @@ impl SoundNodes {
         Self { wav_source, resample }
     }
 
-    /// Opens the resampler. Sound goes in and out by its first ports.
+    /// Opens the resampler. Audio enters and leaves by its first ports.
     pub(crate) fn resampler(&self, rate: u32, quality: &str) -> Result<DynBench, NodeError> {
         let params = [
             ("rate", ParamValue::Int(rate.into())),
@@ -51,7 +51,7 @@ impl SoundNodes {
         open("resample", self.resample.as_ref(), params)
     }
 
-    /// Samples of a file, mixed to one channel, at `rate`.
+    /// Reads a file, mixed down to one channel, at `rate`.
     fn read(&self, path: &Path, rate: SampleRate) -> Result<Vec<f32>, NodeError> {
         let params = [
             ("path", ParamValue::Path(path.to_owned())),
@@ -90,7 +90,7 @@ fn open<const N: usize>(
     params: [(&str, ParamValue); N],
 ) -> Result<DynBench, NodeError> {
     let Some(def) = def else {
-        let reason = "the program has no node of this name; add it to the catalog".to_owned();
+        let reason = "the program has no such node; add it to the catalog".to_owned();
         return Err(NodeError::Device { name: name.to_owned(), reason });
     };
     let params: ParamValues =
@@ -98,27 +98,27 @@ fn open<const N: usize>(
     DynBench::open(def, &params, &OpenCx { name: name.to_owned(), ..OpenCx::default() })
 }
 
-/// What is quieter than the loudest part by this factor is silence: 40 dB.
+/// Amplitude relative to the loudest part below which a part is silent: -40 dB.
 const SILENCE: f32 = 0.01;
-/// Length of the parts whose levels are compared.
+/// Duration of the parts whose levels are compared.
 const PART: Duration = Duration::from_millis(10);
 
 impl Sounds {
-    /// Sounds of speech are kept in the folder `cache`.
+    /// Creates a store that caches synthesized speech in the folder `cache`.
     pub(crate) fn new(catalog: &Catalog, cache: PathBuf) -> Self {
         let nodes = SoundNodes::new(catalog);
         Self { nodes, espeak: Espeak::new(cache), files: HashMap::new() }
     }
 
-    /// The nodes that read and resample.
+    /// The sound file reader and the resampler.
     pub(crate) fn nodes(&self) -> &SoundNodes {
         &self.nodes
     }
 
-    /// What espeak-ng says.
+    /// Synthesizes speech with espeak-ng.
     ///
     /// # Errors
-    /// What is wrong, and how to mend it.
+    /// The reason, and how to fix it.
     pub(crate) fn say(
         &mut self,
         speech: &Speech,
@@ -129,10 +129,10 @@ impl Sounds {
         self.play(&path, shape, rate)
     }
 
-    /// The sound of a file.
+    /// Reads the sound of a file.
     ///
     /// # Errors
-    /// What is wrong with the file.
+    /// The fault of the file.
     pub(crate) fn play(
         &mut self,
         path: &Path,
@@ -153,13 +153,16 @@ impl Sounds {
         let part = samples.get(rate.samples(shape.from)..end.min(samples.len()));
         let Some(part) = part.filter(|part| !part.is_empty()) else {
             let length = rate.duration(samples.len());
-            return Err(format!("{} lasts {length:.3?}: there is no such part", path.display()));
+            return Err(format!(
+                "{} lasts {length:.3?}, shorter than the requested excerpt",
+                path.display()
+            ));
         };
         Ok(shaped(part, shape, rate))
     }
 }
 
-/// The sound as `shape` says.
+/// Applies `shape` to the samples.
 fn shaped(samples: &[f32], shape: &Shape, rate: SampleRate) -> Arc<[f32]> {
     let Shape { level_dbfs, snr_db, trim, .. } = *shape;
     let part = rate.samples(PART).max(1);
@@ -171,7 +174,7 @@ fn shaped(samples: &[f32], shape: &Shape, rate: SampleRate) -> Arc<[f32]> {
     else {
         return samples.into();
     };
-    // The level is that of the parts that are not silent.
+    // Only the parts that are not silent determine the level.
     let heard = samples.chunks(part).zip(&is_loud).filter(|(_, loud)| **loud);
     let (power, count) = heard.fold((0.0, 0), |(power, count), (part, _)| {
         let own: f64 = part.iter().map(|sample| f64::from(sample * sample)).sum();
@@ -185,12 +188,12 @@ fn shaped(samples: &[f32], shape: &Shape, rate: SampleRate) -> Arc<[f32]> {
     samples[span].iter().map(|sample| sample * gain as f32 + noise.next()).collect()
 }
 
-/// The amplitude of a level; 0 dB is 1.
+/// Amplitude of a level in decibels; 0 dB is 1.
 pub(crate) fn amplitude(db: f64) -> f64 {
     10.0_f64.powf(db / 20.0)
 }
 
-/// White noise that is the same every time.
+/// Reproducible white noise.
 #[derive(Debug)]
 pub(crate) struct Noise {
     random: fastrand::Rng,
@@ -198,9 +201,9 @@ pub(crate) struct Noise {
 }
 
 impl Noise {
-    /// Noise of this level (root of the mean square).
+    /// Creates noise with the RMS amplitude `level`.
     pub(crate) fn new(level: f64, seed: u64) -> Self {
-        // Numbers of equal chance up to a peak have a mean square of a third of its square.
+        // The mean square of a uniform distribution is a third of its squared peak.
         Self { random: fastrand::Rng::with_seed(seed), peak: (level * 3.0_f64.sqrt()) as f32 }
     }
 

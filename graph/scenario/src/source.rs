@@ -1,4 +1,4 @@
-//! What runs in the place of sources: the sound of the user, and packets of the scenario.
+//! Replacement sources: the sound of the simulated user, and packets of the scenario.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -16,29 +16,30 @@ use crate::{
     stage::{Action, Stage, State},
 };
 
-/// Sends what the user says, and silence or noise between, block by block when it has been heard.
-pub(crate) struct Hearing {
+/// Audio source of the simulated user. Sends speech, with silence or noise in between, as each
+/// block becomes complete.
+pub(crate) struct UserSource {
     stage: Arc<Stage>,
     out: Out<AudioBlock>,
     noise: Noise,
-    /// Samples that were sent.
+    /// Number of samples sent.
     sent: usize,
-    echo: Option<Heard>,
+    echo: Option<EchoPath>,
     interrupts: Interrupts,
 }
 
-/// The sound of the graph on its way to the microphone.
-struct Heard {
+/// Echo of the graph's own audio in the microphone.
+struct EchoPath {
     resample: DynBench,
     gain: f32,
-    /// Samples between the time of a sound and when it is heard.
+    /// Delay of the echo.
     delay: std::time::Duration,
-    /// Sound at the rate of the source, with the time of its first sample.
+    /// Audio at the rate of the source, with the timestamp of its first sample.
     waiting: VecDeque<(Timestamp, Vec<f32>)>,
 }
 
-impl Hearing {
-    /// Sends by the output `port`.
+impl UserSource {
+    /// Creates the source, which sends on output `port`.
     pub(crate) fn new(
         stage: Arc<Stage>,
         port: PortId,
@@ -51,7 +52,7 @@ impl Hearing {
         let heard = |echo: &Echo| {
             let resample = sounds.resampler(rate, "medium")?;
             let gain = amplitude(echo.level_db) as f32;
-            Ok::<_, NodeError>(Heard {
+            Ok::<_, NodeError>(EchoPath {
                 resample,
                 gain,
                 delay: echo.delay,
@@ -63,16 +64,16 @@ impl Hearing {
         Ok(Self { stage, out: Out::at(port.index(), ""), noise, sent: 0, echo, interrupts })
     }
 
-    /// Time of the sample that is `samples` after the next one.
+    /// Timestamp of the sample `samples` after the next one.
     fn time_after(&self, samples: usize) -> Timestamp {
         Timestamp::ZERO + self.stage.script.rate.duration(self.sent + samples)
     }
 }
 
-/// Adds `sound`, which begins at `begin`, to `block`, which begins at `from`.
+/// Adds `sound`, which starts at `begin`, to `block`, which starts at `from`.
 fn mix(block: &mut [f32], from: Timestamp, rate: u32, sound: &[f32], begin: Timestamp, gain: f32) {
     let apart = (begin.0 - from.0) as f64 * f64::from(rate) / 1e9;
-    // Samples of the block before the sound, or of the sound before the block.
+    // Offset of the sound in the block; negative if the sound starts earlier.
     let apart = apart.round() as i64;
     let skip = |apart: i64| usize::try_from(apart).unwrap_or(0);
     let block = block.iter_mut().skip(skip(apart));
@@ -80,8 +81,8 @@ fn mix(block: &mut [f32], from: Timestamp, rate: u32, sound: &[f32], begin: Time
     block.zip(sound).for_each(|(to, from)| *to += from * gain);
 }
 
-impl Heard {
-    /// Takes in what the graph sent.
+impl EchoPath {
+    /// Accepts audio that the graph sent.
     fn hear(&mut self, packets: impl Iterator<Item = Packet>) -> Result<(), NodeError> {
         for packet in packets {
             let Some(block) = packet.get::<AudioBlock>() else { continue };
@@ -103,7 +104,7 @@ impl Heard {
     }
 }
 
-impl DynNode for Hearing {
+impl DynNode for UserSource {
     fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
         let stage = self.stage.clone();
         let (script, now) = (&stage.script, cx.now());
@@ -156,7 +157,7 @@ impl DynNode for Hearing {
     }
 }
 
-/// The turns that interrupt, for the one source that sees to them.
+/// Turns that interrupt the graph. One source triggers them.
 #[derive(Clone, Default)]
 pub(crate) struct Interrupts {
     /// Turns that have not interrupted yet.
@@ -164,7 +165,7 @@ pub(crate) struct Interrupts {
 }
 
 impl Interrupts {
-    /// Interrupts where it is time.
+    /// Triggers the interrupts that are due.
     fn act(&mut self, stage: &Stage, state: &mut State, now: Timestamp) {
         self.turns.retain(|turn| {
             let is_due = state.times[*turn].is_some_and(|(begin, _)| begin <= now);
@@ -176,24 +177,24 @@ impl Interrupts {
         });
     }
 
-    /// When it is time again, as far as that is known.
+    /// Time of the next interrupt, if known.
     fn next(&self, state: &State, now: Timestamp) -> Option<Timestamp> {
         next(&self.turns, state, now)
     }
 }
 
-/// The first of these turns after `now`.
+/// Earliest start of these turns after `now`.
 fn next(turns: &[usize], state: &State, now: Timestamp) -> Option<Timestamp> {
     let begins = turns.iter().filter_map(|turn| state.times[*turn].map(|(begin, _)| begin));
     begins.filter(|begin| *begin > now).min()
 }
 
 fn interrupt(stage: &Stage) {
-    // It is there as soon as the graph has started.
+    // The handle is set as soon as the graph has started.
     InterruptHandle::interrupt(stage.interrupt.wait());
 }
 
-/// Sends the packets of turns.
+/// Source that sends the packets of turns.
 pub(crate) struct Sender {
     pub(crate) stage: Arc<Stage>,
     pub(crate) packets: Vec<Sent>,
@@ -204,11 +205,11 @@ pub(crate) struct Sender {
 #[derive(Clone)]
 pub(crate) struct Sent {
     pub(crate) turn: usize,
-    /// The output of the source.
+    /// Output of the source.
     pub(crate) port: PortId,
     pub(crate) payload: &'static Sendable,
     pub(crate) fields: Vec<(String, String)>,
-    /// Whether it leaves by the output that interrupts.
+    /// True if it is sent on the output that interrupts the graph.
     pub(crate) interrupts: bool,
 }
 
@@ -253,7 +254,8 @@ impl DynNode for Sender {
     }
 }
 
-/// The contract of a source that sends `T` by the output [`PACKETS`]; a [`Sender`] runs in its place.
+/// Contract of a source that sends `T` on the output [`PACKETS`]. At run time a [`Sender`] replaces
+/// it.
 pub(crate) fn sender<T: Payload>() -> NodeDef {
     let ports = [Port::output::<T>("packets")];
     let spec = NodeSpec {
@@ -261,10 +263,10 @@ pub(crate) fn sender<T: Payload>() -> NodeDef {
         ..NodeSpec::new("scenario", &ports)
     };
     NodeDef::from_fn(spec, |cx| {
-        let reason = "the sender of a scenario runs only within it".to_owned();
+        let reason = "this source runs only within a scenario".to_owned();
         Err(NodeError::Device { name: cx.name.clone(), reason })
     })
 }
 
-/// The output of [`sender`].
+/// Output of [`sender`].
 pub(crate) const PACKETS: PortId = PortId::at(0);

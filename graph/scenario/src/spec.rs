@@ -1,56 +1,56 @@
-//! A scenario as it is written: turns, and what is expected of a graph.
+//! Parsed form of a scenario: turns and expectations.
 
 use std::{path::PathBuf, time::Duration};
 
 use afferent_spec::{Location, yaml::Node};
 
-/// One scenario: a graph, what a user does, and what must happen.
+/// One case of a scenario: a graph, the turns of a simulated user, and expectations.
 #[derive(Debug, Clone)]
 pub struct Case {
-    /// Its name, with the values that it varies in brackets.
+    /// Name, with the varied values in brackets.
     pub name: String,
-    /// Where it is written.
+    /// Location of the case in its file.
     pub location: Location,
     pub(crate) graph: PathBuf,
-    /// Where the graph is named.
+    /// Location of the graph's name.
     pub(crate) graph_location: Location,
     pub(crate) profile: Option<(String, Location)>,
-    /// Changes of the graph's nodes.
+    /// Changes to the nodes of the graph.
     pub(crate) nodes: Option<Node>,
     pub(crate) source: SourceSpec,
-    /// It fails when it takes longer.
+    /// Maximum duration. A longer case fails.
     pub(crate) duration: Duration,
-    /// How long it goes on when nothing is left to do or to wait for.
+    /// Time that the case continues after all turns and expectations are settled.
     pub(crate) tail: Duration,
     pub(crate) turns: Vec<Turn>,
     pub(crate) checks: Vec<Check>,
-    /// What turns and checks look for.
+    /// Patterns used by turns and expectations.
     pub(crate) patterns: Vec<Pattern>,
 }
 
-/// Who hears the user, and what it hears beside him.
+/// Source that receives the simulated user, and its background sounds.
 #[derive(Debug, Clone)]
 pub(crate) struct SourceSpec {
-    /// The node, where it is named.
+    /// Name of the node, if given.
     pub(crate) node: Option<(String, Location)>,
     pub(crate) rate: u32,
     pub(crate) block: Duration,
-    /// Level of the noise that is always there.
+    /// Level of the background noise.
     pub(crate) noise_dbfs: Option<f64>,
     pub(crate) echo: Option<Echo>,
 }
 
-/// The sound of an output in the microphone.
+/// Echo of an output in the microphone.
 #[derive(Debug, Clone)]
 pub(crate) struct Echo {
     pub(crate) of: Output,
-    /// Against the sound as it was sent.
+    /// Level relative to the sent audio.
     pub(crate) level_db: f64,
-    /// Behind the time of the sound.
+    /// Delay relative to the timestamp of the audio.
     pub(crate) delay: Duration,
 }
 
-/// What a user does.
+/// A turn of the simulated user.
 #[derive(Debug, Clone)]
 pub(crate) struct Turn {
     pub(crate) name: Option<String>,
@@ -68,65 +68,64 @@ pub(crate) enum Act {
     Interrupt,
 }
 
-/// What espeak-ng is to say.
+/// Input of espeak-ng.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Speech {
     pub(crate) text: String,
     pub(crate) voice: String,
-    /// Words a minute.
+    /// Speaking rate in words per minute.
     pub(crate) rate: u32,
-    /// 0 to 99.
+    /// Pitch, 0 to 99.
     pub(crate) pitch: u32,
 }
 
-/// How a sound is heard.
+/// Shaping of a sound.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Shape {
-    /// Level of what is not silent; as it is when absent.
+    /// Level of the parts that are not silent, or `None` to keep it.
     pub(crate) level_dbfs: Option<f64>,
-    /// White noise with the sound, that much below it.
+    /// Signal-to-noise ratio of added white noise.
     pub(crate) snr_db: Option<f64>,
-    /// The part of the sound that is heard; to its end when the second is absent.
+    /// Start of the excerpt. It ends at `to`, or at the end of the sound if `to` is `None`.
     pub(crate) from: Duration,
     pub(crate) to: Option<Duration>,
-    /// Whether silence before and behind is cut off.
+    /// True if leading and trailing silence is removed.
     pub(crate) trim: bool,
 }
 
 /// A packet that the scenario sends.
 #[derive(Debug, Clone)]
 pub(crate) struct Send {
-    /// The port of the graph.
+    /// Port of the graph.
     pub(crate) to: Output,
-    /// The fields of the payload.
+    /// Fields of the payload.
     pub(crate) fields: Vec<(String, String, Location)>,
 }
 
-/// A port as it is written: `node.port`, or `node` for the only one.
+/// A port as written: `node.port`, or `node` for its only port.
 #[derive(Debug, Clone)]
 pub(crate) struct Output {
     pub(crate) name: String,
     pub(crate) location: Location,
 }
 
-/// When a turn begins.
+/// Start of a turn.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum When {
     At(Duration),
     After(Anchor, Duration),
 }
 
-/// A moment that others are told from.
+/// Reference time of a turn or an expectation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Anchor {
     /// The start of the session.
     Start,
-    /// The begin of a turn.
+    /// Start of a turn.
     Begin(usize),
-    /// Its end.
+    /// End of a turn.
     End(usize),
-    /// When an event happened for the `nth` time, from one on, since the begin of a turn or the
-    /// start of the session.
+    /// The `nth` event, counted from one, since the start of a turn or of the session.
     Event { pattern: usize, nth: usize, since: Option<usize> },
 }
 
@@ -134,7 +133,7 @@ pub(crate) enum Anchor {
 #[derive(Debug, Clone)]
 pub(crate) struct Pattern {
     pub(crate) output: Output,
-    /// Whether an event counts when it was sent, or at its own time.
+    /// True if the timestamp of an event counts instead of its send time.
     pub(crate) own_time: bool,
     pub(crate) conditions: Vec<Condition>,
 }
@@ -149,39 +148,39 @@ pub(crate) struct Condition {
 #[derive(Debug, Clone)]
 pub(crate) enum Test {
     Is(String),
-    /// Upper and lower case count the same.
+    /// Case-insensitive substring.
     Contains(String),
     Min(f64),
     Max(f64),
 }
 
-/// What must happen, or must not.
+/// An expectation.
 #[derive(Debug, Clone)]
 pub(crate) struct Check {
     pub(crate) location: Location,
-    /// The turn that it belongs to.
+    /// Turn that the expectation belongs to.
     pub(crate) turn: Option<usize>,
     pub(crate) goal: Goal,
     pub(crate) after: Anchor,
-    /// How long after that it begins to look.
+    /// Time from the anchor to the start of the window.
     pub(crate) delay: Duration,
-    /// To the end of the scenario when absent.
+    /// Length of the window, or `None` for the end of the scenario.
     pub(crate) within: Option<Duration>,
 }
 
 #[derive(Debug, Clone)]
 pub(crate) enum Goal {
-    /// An event happens that often.
+    /// Number of events that match a pattern.
     Count { pattern: usize, least: usize, most: Option<usize> },
-    /// Events happen one after the other.
+    /// Events in this order.
     Order(Vec<usize>),
-    /// Times from an event to the one that follows from it, with limits of the median, of 95 % and of
-    /// all.
+    /// Durations from an event to the one that follows it, with limits of the median, the 95th
+    /// percentile, and the maximum.
     Budget { from: usize, to: usize, limits: [Option<Duration>; 3] },
 }
 
 impl Pattern {
-    /// The pattern for people.
+    /// Human-readable text of the pattern.
     pub(crate) fn text(&self) -> String {
         let mut text = self.output.name.clone();
         for (number, condition) in self.conditions.iter().enumerate() {

@@ -1,9 +1,9 @@
-//! What the sources of a scenario and who looks on at its run know together.
+//! State shared by the sources of a scenario and the observer of its run.
 //!
-//! On the virtual clock time moves only when every thread rests. So whoever is called at a time
-//! knows everything that was sent before it, whatever thread it was sent on; what is sent at that
-//! very time he leaves alone. Everything that is decided here depends on nothing else, so that it
-//! does not matter who calls first.
+//! On the virtual clock, time advances only when every thread is idle. A source that is called at a
+//! given time therefore knows everything sent before that time, from any thread. It ignores packets
+//! sent at exactly that time. Decisions depend on nothing else, so the order of calls has no
+//! effect.
 
 use std::{
     collections::VecDeque,
@@ -20,25 +20,25 @@ use crate::{
     spec::{Anchor, Check, Condition, Test, When},
 };
 
-/// A scenario whose names are resolved.
+/// A scenario with resolved names.
 #[derive(Debug)]
 pub(crate) struct Script {
     pub(crate) turns: Vec<Planned>,
     pub(crate) checks: Vec<Check>,
     pub(crate) patterns: Vec<Resolved>,
     pub(crate) streams: Vec<Stream>,
-    /// The stream of all interrupts.
+    /// Stream of all interrupts.
     pub(crate) interrupts: usize,
-    /// The stream whose sound is heard by the source.
+    /// Stream whose audio the source receives as echo.
     pub(crate) echo: Option<usize>,
     pub(crate) duration: Duration,
     pub(crate) tail: Duration,
     pub(crate) rate: SampleRate,
-    /// Samples of a block.
+    /// Samples per block.
     pub(crate) block: usize,
 }
 
-/// A turn and how long it takes.
+/// A turn with its duration.
 #[derive(Debug)]
 pub(crate) struct Planned {
     pub(crate) when: When,
@@ -49,13 +49,13 @@ pub(crate) struct Planned {
 #[derive(Debug, Clone)]
 pub(crate) enum Action {
     Sound(Arc<[f32]>),
-    /// One of the senders does it.
+    /// A [`Sender`](crate::source::Sender) sends the packet.
     Send,
     Interrupt,
     Silence,
 }
 
-/// A pattern whose output is known.
+/// A pattern with a resolved output.
 #[derive(Debug)]
 pub(crate) struct Resolved {
     pub(crate) stream: usize,
@@ -66,9 +66,9 @@ pub(crate) struct Resolved {
 /// An output of the graph.
 #[derive(Debug, Clone)]
 pub(crate) struct Stream {
-    /// As `node.port`.
+    /// Output as `node.port`.
     pub(crate) name: String,
-    /// Whether its values are long and many, so that they are shown only where they are looked for.
+    /// True if the stream carries bulk data. Its events are shown only if a pattern refers to it.
     pub(crate) is_bulk: bool,
     pub(crate) is_looked_for: bool,
 }
@@ -76,50 +76,49 @@ pub(crate) struct Stream {
 /// A packet that was sent.
 #[derive(Debug, Clone)]
 pub(crate) struct Event {
-    /// When it was sent, on the clock of the session.
+    /// Send time on the session clock.
     pub(crate) now: Timestamp,
     pub(crate) stream: usize,
     pub(crate) number: u64,
-    /// Its own time.
+    /// Timestamp of the packet.
     pub(crate) at: Timestamp,
-    /// Of its value.
+    /// Hash of the value.
     pub(crate) hash: u64,
     pub(crate) fields: Vec<(&'static str, Field)>,
 }
 
 impl Event {
-    /// What orders events, the same in every run.
+    /// Sort key of events, equal in every run.
     pub(crate) fn key(&self) -> (Timestamp, usize, u64, Timestamp, u64) {
         (self.now, self.stream, self.number, self.at, self.hash)
     }
 }
 
-/// See the head of this file.
+/// State shared by the sources and the observer of a run. See the module documentation.
 pub(crate) struct Stage {
     pub(crate) script: Script,
     state: Mutex<State>,
-    /// Given as soon as the graph runs.
+    /// Set as soon as the graph runs.
     pub(crate) interrupt: OnceLock<InterruptHandle>,
 }
 
-/// What has happened.
+/// Progress of a run.
 #[derive(Debug, Default)]
 pub(crate) struct State {
-    /// Events that may not be complete for their time yet.
+    /// Events of a time that may still be incomplete.
     inbox: Vec<Event>,
-    /// The events before, in their order.
+    /// Complete events, in order.
     pub(crate) log: Vec<Event>,
-    /// For each pattern the events that fit: their time, in whose order they stand, and place in
-    /// `log`.
+    /// Matching events of each pattern: their time, which orders them, and their index in `log`.
     pub(crate) hits: Vec<Vec<(Timestamp, usize)>>,
-    /// Of each turn begin and end, once they are known.
+    /// Start and end of each turn, once known.
     pub(crate) times: Vec<Option<(Timestamp, Timestamp)>>,
-    /// Sound that is to be heard again.
+    /// Audio to be heard as echo.
     pub(crate) echo: VecDeque<Packet>,
     pub(crate) echo_inbox: Vec<(Timestamp, Packet)>,
-    /// Since when there is nothing left to do or to wait for.
+    /// Time since which no turn or expectation is pending.
     settled: Option<Timestamp>,
-    /// When the scenario ended; later events are not looked at.
+    /// End of the scenario. Later events are ignored.
     pub(crate) over: Option<Timestamp>,
 }
 
@@ -137,7 +136,7 @@ impl Stage {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes an event in; with its packet where it is heard again.
+    /// Records an event, and keeps its packet if the stream is the echo.
     pub(crate) fn take(&self, event: Event, packet: &Packet) {
         let mut state = self.lock();
         if self.script.echo == Some(event.stream) && state.over.is_none() {
@@ -146,20 +145,19 @@ impl Stage {
         state.inbox.push(event);
     }
 
-    /// Takes in that there was an interrupt.
+    /// Records an interrupt.
     pub(crate) fn note_interrupt(&self, now: Timestamp) {
         self.lock().note_interrupt(&self.script, now);
     }
 
-    /// Everything that was sent before `now` is known: lets turns begin, and sees whether the
-    /// scenario is over.
+    /// Processes everything sent before `now`: starts turns, and detects the end of the scenario.
     pub(crate) fn advance(&self, now: Timestamp) -> MutexGuard<'_, State> {
         let mut state = self.lock();
         if state.over.is_none() {
             state.drain(&self.script, Some(now));
             self.begin_turns(&mut state, now);
-            let judgement = |check: &Check| judge::verdict(&self.script, &state, check, Some(now));
-            let waits = |check: &Check| matches!(judgement(check).0, Verdict::Waiting);
+            let verdict = |check: &Check| judge::verdict(&self.script, &state, check, Some(now));
+            let waits = |check: &Check| matches!(verdict(check).0, Verdict::Waiting);
             let ended = state.times.iter().all(|times| times.is_some_and(|(_, end)| end < now));
             let is_settled = ended && !self.script.checks.iter().any(waits);
             if is_settled {
@@ -175,7 +173,7 @@ impl Stage {
         state
     }
 
-    /// Takes in what is left when the run has ended.
+    /// Processes the remaining events after the run has ended.
     pub(crate) fn close(&self) -> MutexGuard<'_, State> {
         let mut state = self.lock();
         if state.over.is_none() {
@@ -184,7 +182,7 @@ impl Stage {
         state
     }
 
-    /// Everything that was sent, in its order.
+    /// All events, in order.
     pub(crate) fn events(&self) -> Vec<Event> {
         let state = self.lock();
         let mut all: Vec<_> = state.log.iter().chain(&state.inbox).cloned().collect();
@@ -192,12 +190,13 @@ impl Stage {
         all
     }
 
-    /// Gives begin and end to the turns for which what they wait for has come.
+    /// Sets start and end of the turns whose anchor is known.
     fn begin_turns(&self, state: &mut State, now: Timestamp) {
-        // A sound can begin in the block that is made now, everything else from now on.
+        // A sound can start within the block that is being produced. Other actions start at `now`
+        // at the earliest.
         let heard = self.block_before(now);
-        for (location, turn) in self.script.turns.iter().enumerate() {
-            if state.times[location].is_some() {
+        for (index, turn) in self.script.turns.iter().enumerate() {
+            if state.times[index].is_some() {
                 continue;
             }
             let begin = match turn.when {
@@ -207,18 +206,18 @@ impl Stage {
             let Some(begin) = begin else { continue };
             let earliest = if matches!(turn.action, Action::Sound(_)) { heard } else { now };
             let begin = begin.max(earliest);
-            state.times[location] = Some((begin, begin + turn.length));
+            state.times[index] = Some((begin, begin + turn.length));
         }
     }
 
-    /// The begin of the block that is made at `now`, or that `now` lies in.
+    /// Start of the block that is produced at `now`, or that contains `now`.
     fn block_before(&self, now: Timestamp) -> Timestamp {
         let Script { rate, block, .. } = self.script;
         let samples = rate.samples(now.since(Timestamp(1)));
         Timestamp::ZERO + rate.duration(samples / block * block)
     }
 
-    /// The end of the block that begins at or before `now` and ends behind it.
+    /// End of the first block that ends after `now`.
     pub(crate) fn block_after(&self, now: Timestamp) -> Timestamp {
         let Script { rate, block, .. } = self.script;
         let samples = rate.samples(now.since(Timestamp::ZERO));
@@ -229,13 +228,13 @@ impl Stage {
 }
 
 impl State {
-    /// Takes in that there was an interrupt.
+    /// Records an interrupt.
     pub(crate) fn note_interrupt(&mut self, script: &Script, now: Timestamp) {
         let (stream, fields) = (script.interrupts, Vec::new());
         self.inbox.push(Event { now, stream, number: 0, at: now, hash: 0, fields });
     }
 
-    /// Takes in what was sent before `now`, or everything.
+    /// Processes the events sent before `now`, or all events if it is `None`.
     fn drain(&mut self, script: &Script, now: Option<Timestamp>) {
         let is_known = |time: Timestamp| now.is_none_or(|now| time < now);
         let (mut known, later): (Vec<_>, Vec<_>) =
@@ -246,9 +245,9 @@ impl State {
             for (pattern, hits) in script.patterns.iter().zip(&mut self.hits) {
                 if pattern.stream == event.stream && fits(&pattern.conditions, &event.fields) {
                     let time = if pattern.own_time { event.at } else { event.now };
-                    // A packet of the scenario can come between.
-                    let location = hits.partition_point(|(other, _)| *other <= time);
-                    hits.insert(location, (time, self.log.len()));
+                    // Timestamps can be out of order, so the index is searched.
+                    let index = hits.partition_point(|(other, _)| *other <= time);
+                    hits.insert(index, (time, self.log.len()));
                 }
             }
             self.log.push(event);
@@ -259,7 +258,7 @@ impl State {
         self.echo.extend(known.into_iter().map(|(_, packet)| packet));
     }
 
-    /// When `anchor` was, as far as that is known.
+    /// Time of `anchor`, if known.
     pub(crate) fn time_of(&self, anchor: Anchor) -> Option<Timestamp> {
         match anchor {
             Anchor::Start => Some(Timestamp::ZERO),
@@ -278,7 +277,7 @@ impl State {
     }
 }
 
-/// Whether the fields of an event keep all conditions.
+/// True if the fields of an event satisfy all conditions.
 pub(crate) fn fits(conditions: &[Condition], fields: &[(&'static str, Field)]) -> bool {
     conditions.iter().all(|condition| {
         let field = fields.iter().find(|(name, _)| *name == condition.field);

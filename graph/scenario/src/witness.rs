@@ -1,4 +1,4 @@
-//! Looks on at a run and writes every packet down.
+//! Observer that records every packet of a run.
 
 use std::{
     collections::HashMap,
@@ -11,12 +11,12 @@ use afferent_graph::{AnyPayload, Packet, Timestamp};
 
 use crate::stage::{Event, Stage};
 
-/// Tells a stage what nodes send.
+/// Reports the packets of a run to its [`Stage`].
 pub(crate) struct Witness {
     stage: Arc<Stage>,
-    /// Of each node: its outputs, and their streams.
+    /// Output names and streams of each node.
     outputs: HashMap<String, Vec<(Arc<str>, usize)>>,
-    /// The stream of the output that interrupts.
+    /// Stream of the output that interrupts the graph.
     interrupting: Option<usize>,
 }
 
@@ -52,7 +52,7 @@ impl Observer for Witness {
     }
 }
 
-/// A hash of a value, of its fields where it cannot be written.
+/// Hash of a value, or of its fields if it has no codec.
 fn hash(value: &dyn AnyPayload) -> u64 {
     let (mut hasher, mut bytes) = (DefaultHasher::new(), Vec::new());
     match value.codec().map(|codec| codec.encode(value, &mut bytes)) {

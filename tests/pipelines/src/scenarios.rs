@@ -48,14 +48,14 @@ fn what_is_played_is_heard_in_time_and_what_is_not_is_shown() {
         (
             17,
             17,
-            "expected asr.transcript with text that contains \"lights\" within 5s of the start: it did not come",
+            "expected asr.transcript with text that contains \"lights\" within 5s of the start: it did not occur",
         ),
         (
             18,
             17,
-            "expected asr.transcript with txt \"timer\" within 5s of the start: it did not come",
+            "expected asr.transcript with txt \"timer\" within 5s of the start: it did not occur",
         ),
-        (19, 16, "expected no asr.transcript with event \"final\": it came"),
+        (19, 16, "expected no asr.transcript with event \"final\": it occurred"),
     ];
     assert_eq!(found, expected);
     let help = lights.faults[1].diagnostic.help.as_deref();
@@ -67,7 +67,7 @@ fn what_is_played_is_heard_in_time_and_what_is_not_is_shown() {
     for part in ["tests=\"2\"", "failures=\"1\""] {
         assert_eq!(xml.matches(part).count(), 2, "{part}: {xml}");
     }
-    assert!(xml.contains("name=\"heard/lights\"") && xml.contains("it did not come"), "{xml}");
+    assert!(xml.contains("name=\"heard/lights\"") && xml.contains("it did not occur"), "{xml}");
 }
 
 #[test]
@@ -178,7 +178,8 @@ fn runs_that_differ_fail() {
     let catalog = catalog().with_node(NodeDef::of::<Fickle>());
     let mut runner = Runner::new(&catalog, &services, Options::default());
     let text = runner.run(&cases[0]).render(false);
-    let expected = "run 2 is not as run 1: they differ from 0.020 s, number 0 of odd.text, on";
+    let expected =
+        "run 2 differs from run 1: the first difference is at 0.020 s, packet 0 of odd.text";
     assert!(text.contains(expected), "{text}");
 }
 

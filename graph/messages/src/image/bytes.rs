@@ -1,4 +1,4 @@
-//! Bytes that are written as a whole, not one by one.
+//! Byte sequences that are serialized in one copy.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Pictures as PNG files, without loss.
+//! Lossless PNG encoding of images.
 
 use std::{borrow::Cow, io::Cursor};
 
@@ -6,10 +6,10 @@ use ::png::{BitDepth, ColorType, Compression, Decoder, Encoder, Limits};
 
 use super::{Image, ImageError, PixelFormat};
 
-/// Bytes that a byte of a deflated stream stands for at most.
-const MOST_INFLATED: usize = 1032;
+/// Maximum number of bytes that one byte of a deflate stream can expand to.
+const MAX_INFLATE_RATIO: usize = 1032;
 
-/// What a PNG file says of pixels of `format`.
+/// PNG color type and bit depth of `format`.
 fn layout(format: PixelFormat) -> (ColorType, BitDepth) {
     match format {
         PixelFormat::Mono8 => (ColorType::Grayscale, BitDepth::Eight),
@@ -57,9 +57,9 @@ pub(super) fn decode(format: PixelFormat, file: &[u8]) -> Result<Image, ImageErr
     }
     let side = |pixels: u32| usize::try_from(pixels).unwrap_or(usize::MAX);
     let (width, height) = (side(header.width), side(header.height));
-    // A short file that promises a large picture gets no memory for it.
+    // A short file that declares a large image must not cause a large allocation.
     let needed = width.saturating_mul(height).saturating_mul(format.pixel_bytes());
-    if needed > file.len().saturating_mul(MOST_INFLATED) {
+    if needed > file.len().saturating_mul(MAX_INFLATE_RATIO) {
         let reason = format!("{} bytes cannot hold {width} × {height} pixels", file.len());
         return Err(fault(reason));
     }
@@ -74,7 +74,8 @@ pub(super) fn decode(format: PixelFormat, file: &[u8]) -> Result<Image, ImageErr
     Ok(image)
 }
 
-/// The pixels in the order of a file: without gaps, red first, values of 16 bits in big endian.
+/// Converts the pixels to the order of a PNG file: no padding, red first, 16-bit values in big
+/// endian.
 fn to_file(image: &Image) -> Cow<'_, [u8]> {
     let is_padded = image.tensor().is_none();
     match image.format() {
@@ -93,7 +94,7 @@ fn to_file(image: &Image) -> Cow<'_, [u8]> {
     Cow::Owned(pixels)
 }
 
-/// Puts the pixels of a file in the order of memory.
+/// Converts the pixels of a PNG file to memory order, in place.
 fn from_file(format: PixelFormat, pixels: &mut [u8]) {
     match format {
         PixelFormat::Bgr8 => pixels.chunks_exact_mut(3).for_each(|pixel| pixel.swap(0, 2)),
@@ -102,14 +103,14 @@ fn from_file(format: PixelFormat, pixels: &mut [u8]) {
     }
 }
 
-/// Changes each value of 16 bits.
+/// Applies `swap` to each 16-bit value.
 fn swap_values(pixels: &mut [u8], swap: fn(u16) -> u16) {
     for value in pixels.as_chunks_mut::<2>().0 {
         *value = swap(u16::from_ne_bytes(*value)).to_ne_bytes();
     }
 }
 
-/// The file with another size in its header, whose checksum is right.
+/// Returns the file with another size in its header and a matching checksum.
 #[cfg(test)]
 pub(super) fn with_size(file: &[u8], width: u32, height: u32) -> Vec<u8> {
     let mut file = file.to_vec();

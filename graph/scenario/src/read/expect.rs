@@ -1,4 +1,4 @@
-//! What must happen, and what events are meant.
+//! Reader of expectations and event patterns.
 
 use std::time::Duration;
 
@@ -9,12 +9,12 @@ use crate::spec::{Anchor, Check, Condition, Goal, Pattern, Test};
 
 const KEYS: [&str; 9] =
     ["event", "where", "time", "within", "after", "absent", "count", "order", "budget"];
-/// Within which time something must happen when it does not say.
-const WITHIN: Duration = Duration::from_secs(5);
-/// The limits of a budget.
+/// Default time window of an expectation.
+const DEFAULT_WINDOW: Duration = Duration::from_secs(5);
+/// Limits of a time budget.
 const LIMITS: [&str; 3] = ["p50", "p95", "max"];
 
-/// What a field's name may end with, and what is tested then.
+/// Suffixes of field names, and the test that each one stands for.
 type MakeTest = fn(&str) -> Option<Test>;
 const TESTS: [(&str, MakeTest); 3] = [
     ("_contains", |text| Some(Test::Contains(text.to_owned()))),
@@ -23,7 +23,7 @@ const TESTS: [(&str, MakeTest); 3] = [
 ];
 
 impl Reading<'_> {
-    /// Reads a list of checks, or one.
+    /// Reads one expectation or a list of expectations.
     pub(super) fn checks(&mut self, list: &Node, turn: Option<usize>, checks: &mut Vec<Check>) {
         let items = match &list.value {
             Value::Seq(items) => items.as_slice(),
@@ -35,7 +35,7 @@ impl Reading<'_> {
     }
 
     fn check(&mut self, node: &Node, turn: Option<usize>) -> Option<Check> {
-        let what = "what is expected";
+        let what = "an expectation";
         let map = self.reader.map(node, what, "\"event\", \"order\" or \"budget\" and others")?;
         let meant = self.reader.keys(map, &KEYS, what);
         let own = turn.map_or(Anchor::Start, Anchor::End);
@@ -55,12 +55,12 @@ impl Reading<'_> {
             [("event", _)] => {
                 let (goal, location) = self.count(node)?;
                 if matches!(goal, Goal::Count { most: None, .. }) {
-                    within = within.or(Some(WITHIN));
+                    within = within.or(Some(DEFAULT_WINDOW));
                 }
                 (goal, location)
             }
             [("order", list)] => {
-                within = within.or(Some(WITHIN));
+                within = within.or(Some(DEFAULT_WINDOW));
                 (self.order(list)?, &list.location)
             }
             [(_, budget)] => (self.budget(budget)?, &budget.location),
@@ -73,7 +73,7 @@ impl Reading<'_> {
             }
             [_, (key, second), ..] => {
                 let message =
-                    format!("\"{key}\" is another expectation: give it an item of its own");
+                    format!("\"{key}\" is another expectation: write it as a separate item");
                 self.reader.error(&second.location, message);
                 return None;
             }
@@ -86,7 +86,7 @@ impl Reading<'_> {
         Some(Check { location: location.clone(), turn, goal, after, delay, within })
     }
 
-    /// How often an event happens.
+    /// Reads the expected number of events.
     fn count<'n>(&mut self, node: &'n Node) -> Option<(Goal, &'n afferent_spec::Location)> {
         let pattern = self.pattern(node)?;
         let location = &node.get("event")?.location;
@@ -159,7 +159,7 @@ impl Reading<'_> {
         Some(Goal::Budget { from: from?, to: to?, limits })
     }
 
-    /// An event, written `node.port` or as a map with `event` and `where`.
+    /// Reads an event, written `node.port` or as a map with `event` and `where`.
     fn event(&mut self, node: &Node, what: &str) -> Option<usize> {
         match &node.value {
             Value::Map(_) => self.pattern(node),
@@ -171,7 +171,7 @@ impl Reading<'_> {
         }
     }
 
-    /// The events that `event` and `where` of `node` mean.
+    /// Reads the pattern from `event` and `where` of `node`.
     fn pattern(&mut self, node: &Node) -> Option<usize> {
         let Some(event) = node.get("event") else {
             self.reader.error(&node.location, "\"event\" is missing: a node and its output");
@@ -211,15 +211,15 @@ impl Reading<'_> {
         Some(self.patterns.len() - 1)
     }
 
-    /// The `delay` of what stands behind `after`.
+    /// Reads the `delay` of an `after` value.
     pub(super) fn delay(&mut self, after: &Node) -> Option<Duration> {
         let delay = after.get("delay");
         let delay = delay.map(|node| self.reader.span(node, "\"delay\" of \"after\""));
         delay.unwrap_or(Some(Duration::ZERO))
     }
 
-    /// The moment that stands behind `after`; events count from the begin of `turn`, and a delay
-    /// alone from `own`.
+    /// Reads the anchor of an `after` value. Events count from the start of `turn`, and a delay
+    /// alone counts from `own`.
     pub(super) fn anchor(
         &mut self,
         node: &Node,
@@ -232,7 +232,7 @@ impl Reading<'_> {
                 ("begin", Some(turn)) => Some(Anchor::Begin(turn)),
                 ("end", Some(turn)) => Some(Anchor::End(turn)),
                 _ => {
-                    let message = format!("\"after: {text}\" is no moment that is known here");
+                    let message = format!("\"after: {text}\" is not a known time here");
                     let help = "write start, begin or end (of this turn), {begin: TURN}, {end: TURN} or {event: NODE.PORT}";
                     self.fault(&node.location, message, help);
                     None

@@ -1,4 +1,4 @@
-//! Scenario files: what is read, and faults at their places.
+//! Tests of the scenario reader: parsed values and error locations.
 
 use std::{path::Path, time::Duration};
 
@@ -11,7 +11,7 @@ fn read(body: &str) -> Result<Vec<Case>, Diagnostics> {
     parse(&format!("{HEAD}{body}"), Path::new("folder/x.yaml"))
 }
 
-/// Faults as `line:column message | help`, lines counted behind the head.
+/// Formats errors as `line:column message | help`, with lines counted after the file head.
 fn faults(body: &str) -> Vec<String> {
     let Err(faults) = read(body) else { panic!("it was accepted: {body}") };
     let text = |fault: &Diagnostic| {
@@ -75,7 +75,7 @@ turns:
 }
 
 #[test]
-fn cases_change_what_the_file_says_and_vary_it() {
+fn cases_override_and_vary_the_file() {
     let body = r#"
 set: {asr.beam: 10}
 turns: [{say: hello}]
@@ -90,12 +90,12 @@ cases:
     assert_eq!(names[..3], ["x/a", "x/b [delay=0ms, level=-30dB]", "x/b [delay=0ms, level=-20dB]"]);
     let params = cases[0].nodes.as_ref().and_then(|nodes| nodes.get("asr")?.get("params"));
     assert_eq!(params.and_then(Node::as_map).map(Vec::len), Some(2));
-    let Act::Say(_, shape) = &cases[6].turns[0].act else { panic!("it says nothing") };
+    let Act::Say(_, shape) = &cases[6].turns[0].act else { panic!("not a say turn") };
     assert_eq!(shape.level_dbfs, Some(-10.0));
 }
 
 #[test]
-fn cases_add_to_nodes_setting_by_setting() {
+fn cases_merge_node_settings() {
     let body = r#"
 nodes: {wav: {params: {path: a.wav, block: 20ms}}, log: {in: wav}}
 turns: [{say: hello}]
@@ -115,7 +115,7 @@ cases:
 }
 
 #[test]
-fn what_is_varied_is_counted_before_it_is_made() {
+fn combinations_are_counted_before_they_are_created() {
     let numbers = (0..8000).map(|number| number.to_string()).collect::<Vec<_>>().join(", ");
     let body = format!("turns: [{{say: hello}}]\nvary: {{a: [{numbers}], b: [{numbers}]}}\n");
     let faults = read(&body).unwrap_err().to_string();
@@ -123,16 +123,16 @@ fn what_is_varied_is_counted_before_it_is_made() {
 }
 
 #[test]
-fn faults_have_places_and_help() {
+fn errors_have_locations_and_help() {
     let turn = |text: &str| format!("turns:\n  - {text}\n");
     let cases = [
         (turn("{sya: hello}"), "2:6 unknown key \"sya\" of turn 1 | did you mean \"say\"?"),
-        (turn("{say: hello, play: a.wav}"), "2:18 turn 1 does two things: make two turns of it"),
+        (turn("{say: hello, play: a.wav}"), "2:18 turn 1 has two actions: split it into two turns"),
         (
             turn("{at: 1s}"),
-            "2:5 turn 1 does not say what the user does: one of say, play, send, silence, interrupt",
+            "2:5 turn 1 has no action: write one of say, play, send, silence, interrupt",
         ),
-        (turn("{play: a.wav, voice: en}"), "2:19 \"voice\" means nothing for \"play\""),
+        (turn("{play: a.wav, voice: en}"), "2:19 \"voice\" is not valid for \"play\""),
         (
             turn("{say: hello, at: 1s, after: 2s}"),
             "2:33 a turn begins \"at\" a time or \"after\" something, not both",
@@ -148,7 +148,7 @@ fn faults_have_places_and_help() {
         ),
         (
             turn("{say: hello, expect: {evnt: a.b}}"),
-            "2:27 unknown key \"evnt\" of what is expected | did you mean \"event\"?",
+            "2:27 unknown key \"evnt\" of an expectation | did you mean \"event\"?",
         ),
         (
             turn("{say: hello, expect: {event: a.b.c}}"),
@@ -160,15 +160,15 @@ fn faults_have_places_and_help() {
         ),
         (
             turn("{say: hello, expect: {event: a.b, order: [a, b]}}"),
-            "2:46 \"order\" is another expectation: give it an item of its own",
+            "2:46 \"order\" is another expectation: write it as a separate item",
         ),
         (
             turn("{say: hello, expect: {event: a, after: later}}"),
-            "2:44 \"after: later\" is no moment that is known here | write start, begin or end (of this turn), {begin: TURN}, {end: TURN} or {event: NODE.PORT}",
+            "2:44 \"after: later\" is not a known time here | write start, begin or end (of this turn), {begin: TURN}, {end: TURN} or {event: NODE.PORT}",
         ),
         (
             turn("{send: {payload: {text: hi}}}"),
-            "2:12 \"send\" does not say where \"to\" | write a node and its port: \"to: asr.transcript\"",
+            "2:12 \"send\" has no \"to\" | write a node and its port: \"to: asr.transcript\"",
         ),
         (
             turn("{say: \"${what}\"}"),
@@ -180,7 +180,7 @@ fn faults_have_places_and_help() {
         ),
         (
             "vary: {x: {from: 1s, to: 2ms, step: 1s}}\nexpect: {event: a}\n".to_owned(),
-            "1:11 \"x\" of \"vary\" has several units: write all in one",
+            "1:11 \"x\" of \"vary\" has several units: use the same unit",
         ),
     ];
     for (body, expected) in cases {

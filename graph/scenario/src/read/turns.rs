@@ -1,4 +1,4 @@
-//! What the user does, and when.
+//! Reader of turns.
 
 use std::{path::Path, time::Duration};
 
@@ -7,7 +7,7 @@ use afferent_spec::yaml::{Node, Value};
 use super::Reading;
 use crate::spec::{Act, Anchor, Check, Send, Shape, Speech, Turn, When};
 
-/// What a turn can be.
+/// Kinds of turns.
 const ACTS: [&str; 5] = ["say", "play", "send", "silence", "interrupt"];
 const KEYS: [&str; 17] = [
     "name",
@@ -28,11 +28,11 @@ const KEYS: [&str; 17] = [
     "after",
     "expect",
 ];
-/// How long after the turn before a turn begins that does not say.
-const GAP: Duration = Duration::from_millis(500);
+/// Default pause between a turn and the previous one.
+const DEFAULT_PAUSE: Duration = Duration::from_millis(500);
 
 impl Reading<'_> {
-    /// Reads the turns `items`, and what they expect.
+    /// Reads the turns `items` and their expectations.
     pub(super) fn turns(
         &mut self,
         items: &[Node],
@@ -40,7 +40,7 @@ impl Reading<'_> {
         turns: &mut Vec<Turn>,
         checks: &mut Vec<Check>,
     ) {
-        // Names first, because what a turn expects may stand on any other.
+        // Names are collected first because an expectation may refer to any turn.
         for (number, item) in items.iter().enumerate() {
             let Some(node) = item.get("name") else { continue };
             let Some(name) = self.reader.text(node, "\"name\" of a turn") else { continue };
@@ -68,13 +68,13 @@ impl Reading<'_> {
             [] => {
                 if !meant.iter().any(|key| ACTS.contains(key)) {
                     let acts = ACTS.join(", ");
-                    let message = format!("{what} does not say what the user does: one of {acts}");
+                    let message = format!("{what} has no action: write one of {acts}");
                     self.reader.error(&node.location, message);
                 }
                 return None;
             }
             [_, (second, _), ..] => {
-                let message = format!("{what} does two things: make two turns of it");
+                let message = format!("{what} has two actions: split it into two turns");
                 self.reader.error(&second.location, message);
                 return None;
             }
@@ -87,7 +87,7 @@ impl Reading<'_> {
         for (shaping, _) in map {
             let meaning = meanings.iter().find(|(keys, _)| keys.contains(&shaping.text.as_str()));
             if meaning.is_some_and(|(_, acts)| !acts.contains(&key)) {
-                let message = format!("\"{}\" means nothing for \"{key}\"", shaping.text);
+                let message = format!("\"{}\" is not valid for \"{key}\"", shaping.text);
                 self.reader.error(&shaping.location, message);
             }
         }
@@ -175,7 +175,7 @@ impl Reading<'_> {
             if !meant.contains(&"to") {
                 self.fault(
                     &node.location,
-                    "\"send\" does not say where \"to\"",
+                    "\"send\" has no \"to\"",
                     "write a node and its port: \"to: asr.transcript\"",
                 );
             }
@@ -185,7 +185,7 @@ impl Reading<'_> {
         Some(Send { to, fields })
     }
 
-    /// When turn `number` begins.
+    /// Reads the start of turn `number`.
     fn when(&mut self, node: &Node, number: usize) -> Option<When> {
         let before = match number.checked_sub(1) {
             Some(before) => Anchor::End(before),
@@ -194,7 +194,7 @@ impl Reading<'_> {
         let (at, after) = (node.get("at"), node.get("after").filter(|node| !node.is_null()));
         match (at, after) {
             (Some(at), None) => Some(When::At(self.reader.span(at, "\"at\"")?)),
-            (None, None) => Some(When::After(before, GAP)),
+            (None, None) => Some(When::After(before, DEFAULT_PAUSE)),
             (Some(_), Some(after)) => {
                 let message = "a turn begins \"at\" a time or \"after\" something, not both";
                 self.reader.error(&after.location, message);

@@ -1,4 +1,4 @@
-//! Levels and numbers.
+//! Readers of levels and numbers.
 
 use std::{fmt::Display, ops::RangeInclusive, str::FromStr};
 
@@ -7,7 +7,7 @@ use afferent_spec::yaml::Node;
 use super::Reading;
 
 impl Reading<'_> {
-    /// A level, with or without its unit.
+    /// Reads a level in decibels, with or without its unit.
     pub(super) fn decibels(
         &mut self,
         node: &Node,
@@ -27,7 +27,7 @@ impl Reading<'_> {
         }
     }
 
-    /// A number in `range`.
+    /// Reads an integer in `range`.
     pub(super) fn int<N: FromStr + PartialOrd + Display>(
         &mut self,
         node: &Node,

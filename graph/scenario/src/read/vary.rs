@@ -11,10 +11,10 @@ use afferent_spec::{
     yaml::{Key, Map, Node, Value},
 };
 
-/// Most values of one name.
-const MAX_VALUES: usize = 1000;
+/// Maximum number of combinations.
+const MAX_COMBINATIONS: usize = 1000;
 
-/// The values of every case: one map, where nothing varies.
+/// Value maps of all cases. One empty map if nothing varies.
 pub(super) fn combinations(reader: &mut Reader, vary: Option<&Node>) -> Vec<Map> {
     let mut all = vec![Map::new()];
     let Some(vary) = vary.filter(|vary| !vary.is_null()) else { return all };
@@ -26,8 +26,9 @@ pub(super) fn combinations(reader: &mut Reader, vary: Option<&Node>) -> Vec<Map>
             known.push((key.clone(), value.clone()));
             known
         };
-        if all.len().saturating_mul(values.len()) > MAX_VALUES {
-            reader.error(&key.location, format!("\"vary\" gives more than {MAX_VALUES} cases"));
+        if all.len().saturating_mul(values.len()) > MAX_COMBINATIONS {
+            reader
+                .error(&key.location, format!("\"vary\" gives more than {MAX_COMBINATIONS} cases"));
             return Vec::new();
         }
         all = all.iter().flat_map(|known| values.iter().map(|value| with(known, value))).collect();
@@ -56,7 +57,7 @@ fn values(reader: &mut Reader, key: &Key, list: &Node) -> Vec<Node> {
     }
 }
 
-/// The values from one number to another, with the unit that they have in common.
+/// Expands `from`, `to`, and `step`, which must have the same unit, into a list of values.
 fn steps(reader: &mut Reader, node: &Node, what: &str) -> Option<Vec<Node>> {
     let map = reader.map(node, what, "\"from\", \"to\" and \"step\"")?;
     reader.keys(map, &["from", "to", "step"], what);
@@ -72,7 +73,7 @@ fn steps(reader: &mut Reader, node: &Node, what: &str) -> Option<Vec<Node>> {
             _ => {
                 reader.error(
                     &value.location,
-                    format!("\"{key}\" of {what} is no number: \"{text}\""),
+                    format!("\"{key}\" of {what} must be a number, not \"{text}\""),
                 );
                 None
             }
@@ -80,16 +81,16 @@ fn steps(reader: &mut Reader, node: &Node, what: &str) -> Option<Vec<Node>> {
     };
     let ((from, unit), (to, last), (step, width)) = (part("from")?, part("to")?, part("step")?);
     if unit != last || unit != width {
-        reader.error(&node.location, format!("{what} has several units: write all in one"));
+        reader.error(&node.location, format!("{what} has several units: use the same unit"));
         return None;
     }
     let count = ((to - from) / step + 1e-9).floor();
-    if !(0.0..MAX_VALUES as f64).contains(&count) {
-        let message = format!("{what} has no values, or more than {MAX_VALUES}");
+    if !(0.0..MAX_COMBINATIONS as f64).contains(&count) {
+        let message = format!("{what} has no values, or more than {MAX_COMBINATIONS}");
         reader.error(&node.location, message);
         return None;
     }
-    // Bounded above, and whole.
+    // `count` is an integer below `MAX_COMBINATIONS`.
     let numbers = (0..=count as usize).map(|n| from + step * n as f64);
     let rounded = numbers.map(|number| (number * 1e6).round() / 1e6);
     let text = |number: f64| Value::Scalar { text: format!("{number}{unit}"), quoted: false };
