@@ -14,6 +14,15 @@ def variant_entry(folder, file, backend, precision="fp32"):
             "sha256": hashlib.sha256(content).hexdigest()}
 
 
+def shipped_variants(entries):
+    """Returns the entries of `variants` without the portable program.
+
+    The portable programs of asr, llm and tts are large, and no shipped graph loads them. They stay
+    next to the package, outside of the repository: evaluation and fine-tuning read them.
+    """
+    return [entry for entry in entries if entry["backend"] != "portable"]
+
+
 def provenance(folder, data, script, checkpoint):
     """Returns the provenance of trained weights.
 

@@ -75,7 +75,8 @@ params! {
 /// let model = concat!(env!("CARGO_MANIFEST_DIR"), "/../../pipelines/models/asr");
 /// let values = [("model".to_owned(), ParamValue::Path(model.into()))].into();
 /// let params = AsrParams::from_values(&values).unwrap();
-/// let cx = OpenCx::with_service(afferent_runtime::ModelOptions::new(afferent_kernels::KERNELS));
+/// let models = afferent_runtime::ModelOptions::new(afferent_kernels::KERNELS);
+/// let cx = OpenCx::with_service(models.with_backend(afferent_backend_xnnpack::Xnnpack));
 /// let mut asr = NodeBench::new(Asr::open(params, &cx)?);
 ///
 /// let mut silence = AudioBlock::default();
@@ -432,9 +433,10 @@ mod tests {
                 ("lexicon".to_owned(), ParamValue::Bool(false)),
                 (name.to_owned(), value),
             ];
-            let cx = OpenCx::with_service(afferent_runtime::ModelOptions::new(
-                afferent_kernels::KERNELS,
-            ));
+            let cx = OpenCx::with_service(
+                afferent_runtime::ModelOptions::new(afferent_kernels::KERNELS)
+                    .with_backend(afferent_backend_xnnpack::Xnnpack),
+            );
             let params = AsrParams::from_values(&values.into()).unwrap();
             let Err(error) = Asr::open(params, &cx) else { panic!("{name} was accepted") };
             let expected = format!("parameter {name}: it needs lexicon: true, but that is false");
@@ -451,15 +453,17 @@ mod tests {
         let package = Path::new(package);
         let folder = std::env::temp_dir().join(format!("afferent-asr-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
-        for file in ["asr_portable.pte", "language.arpa.gz"] {
+        for file in ["asr_xnnpack.pte", "language.arpa.gz"] {
             fs::copy(package.join(file), folder.join(file)).unwrap();
         }
         let manifest = fs::read_to_string(package.join("model.yaml")).unwrap();
         let manifest = manifest.replace("start_delay_ms: 300.0", "start_delay_ms: 1.0e+30");
         fs::write(folder.join("model.yaml"), manifest).unwrap();
         let values = [("model".to_owned(), ParamValue::Path(folder.clone()))].into();
-        let cx =
-            OpenCx::with_service(afferent_runtime::ModelOptions::new(afferent_kernels::KERNELS));
+        let cx = OpenCx::with_service(
+            afferent_runtime::ModelOptions::new(afferent_kernels::KERNELS)
+                .with_backend(afferent_backend_xnnpack::Xnnpack),
+        );
         let opened = Asr::open(AsrParams::from_values(&values).unwrap(), &cx);
         fs::remove_dir_all(&folder).unwrap();
         let Err(error) = opened else { panic!("it was accepted") };

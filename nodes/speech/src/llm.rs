@@ -65,7 +65,8 @@ params! {
 /// let model = concat!(env!("CARGO_MANIFEST_DIR"), "/../../pipelines/models/llm");
 /// let values = [("model".to_owned(), ParamValue::Path(model.into()))].into();
 /// let params = LlmParams::from_values(&values).unwrap();
-/// let cx = OpenCx::with_service(afferent_runtime::ModelOptions::new(afferent_kernels::KERNELS));
+/// let models = afferent_runtime::ModelOptions::new(afferent_kernels::KERNELS);
+/// let cx = OpenCx::with_service(models.with_backend(afferent_backend_xnnpack::Xnnpack));
 /// let mut llm = NodeBench::new(Llm::open(params, &cx)?);
 ///
 /// let text = Text::from("what is the capital of france");
@@ -280,8 +281,10 @@ mod tests {
             ("history".to_owned(), ParamValue::Text(history.to_owned())),
         ]
         .into();
-        let cx =
-            OpenCx::with_service(afferent_runtime::ModelOptions::new(afferent_kernels::KERNELS));
+        let cx = OpenCx::with_service(
+            afferent_runtime::ModelOptions::new(afferent_kernels::KERNELS)
+                .with_backend(afferent_backend_xnnpack::Xnnpack),
+        );
         NodeBench::new(Llm::open(LlmParams::from_values(&values).unwrap(), &cx).unwrap())
     }
 
@@ -395,8 +398,10 @@ mod tests {
             chat: {user: '{text}', answer: 'A:', end: </s>, call: <call>}\n";
         fs::write(folder.join("model.yaml"), manifest).unwrap();
         let values = [("model".to_owned(), ParamValue::Path(folder.clone()))].into();
-        let cx =
-            OpenCx::with_service(afferent_runtime::ModelOptions::new(afferent_kernels::KERNELS));
+        let cx = OpenCx::with_service(
+            afferent_runtime::ModelOptions::new(afferent_kernels::KERNELS)
+                .with_backend(afferent_backend_xnnpack::Xnnpack),
+        );
         let opened = Llm::open(LlmParams::from_values(&values).unwrap(), &cx);
         fs::remove_dir_all(&folder).unwrap();
         let Err(error) = opened else { panic!("it was accepted") };

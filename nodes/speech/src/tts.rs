@@ -191,8 +191,10 @@ mod tests {
     fn voice() -> NodeBench<Tts> {
         let model = concat!(env!("CARGO_MANIFEST_DIR"), "/../../pipelines/models/tts");
         let values: ParamValues = [("model".to_owned(), ParamValue::Path(model.into()))].into();
-        let cx =
-            OpenCx::with_service(afferent_runtime::ModelOptions::new(afferent_kernels::KERNELS));
+        let cx = OpenCx::with_service(
+            afferent_runtime::ModelOptions::new(afferent_kernels::KERNELS)
+                .with_backend(afferent_backend_xnnpack::Xnnpack),
+        );
         NodeBench::new(Tts::open(TtsParams::from_values(&values).unwrap(), &cx).unwrap())
     }
 

@@ -20,7 +20,10 @@ fn bench(settings: &[(&str, ParamValue)]) -> NodeBench<Asr> {
     let values = [model].into_iter().chain(settings.iter().cloned());
     let values = values.map(|(name, value)| (name.to_owned(), value)).collect();
     let params = AsrParams::from_values(&values).unwrap();
-    let cx = OpenCx::with_service(afferent_runtime::ModelOptions::new(afferent_kernels::KERNELS));
+    let cx = OpenCx::with_service(
+        afferent_runtime::ModelOptions::new(afferent_kernels::KERNELS)
+            .with_backend(afferent_backend_xnnpack::Xnnpack),
+    );
     NodeBench::new(Asr::open(params, &cx).unwrap())
 }
 
@@ -74,7 +77,10 @@ fn blocks(
 
 fn vad() -> NodeBench<Vad> {
     let values = [("model".to_owned(), ParamValue::Path(pipelines("models/vad")))].into();
-    let cx = OpenCx::with_service(afferent_runtime::ModelOptions::new(afferent_kernels::KERNELS));
+    let cx = OpenCx::with_service(
+        afferent_runtime::ModelOptions::new(afferent_kernels::KERNELS)
+            .with_backend(afferent_backend_xnnpack::Xnnpack),
+    );
     NodeBench::new(Vad::open(VadParams::from_values(&values).unwrap(), &cx).unwrap())
 }
 

@@ -6,7 +6,7 @@ use afferent_engine::{Report, Threads};
 use afferent_graph::OpenCx;
 use afferent_messages::{AudioBlock, Text, ToolMessage};
 
-use crate::bench::{Sent, hash_streams, pipelines, portable, run_pipeline, services};
+use crate::bench::{Sent, hash_streams, pipelines, run_pipeline, services};
 
 /// Calls `run` with the graph of the agent and settings that let it talk to a file of this `name`.
 fn with_agent<T>(name: &str, run: impl FnOnce(&str, &[&str]) -> T) -> T {
@@ -32,11 +32,6 @@ fn texts(sent: &[Sent], node: &str) -> Vec<Text> {
 #[test]
 fn a_spoken_wish_is_done_and_answered() {
     do_wish("wish", &services());
-}
-
-#[test]
-fn portable_programs_do_it_too() {
-    do_wish("portable", &portable());
 }
 
 fn do_wish(name: &str, cx: &OpenCx) {

@@ -16,11 +16,8 @@ const MAX_BYTES: u64 = 1 << 20;
 /// Larger files, with the reason.
 const LARGE: &[(&str, &str)] = &[
     ("pipelines/assets/other_speech.wav", "a minute of speech that must give no false alarm"),
-    ("pipelines/models/asr/asr_portable.pte", "a recogniser of 1.1 million parameters"),
-    ("pipelines/models/asr/asr_xnnpack.pte", "the same for XNNPACK"),
+    ("pipelines/models/asr/asr_xnnpack.pte", "a recognizer of 1.1 million parameters"),
     ("pipelines/models/llm/llm_8da4w.pte", "weights of a language model, 4 bits"),
-    ("pipelines/models/llm/llm_portable.pte", "the same for machines without XNNPACK, fp32"),
-    ("pipelines/models/tts/tts_portable.pte", "the weights of a voice"),
     ("pipelines/models/tts/tts_xnnpack.pte", "the weights of a voice"),
 ];
 

@@ -8,7 +8,7 @@ import torch
 from model import LABELS, Recognizer, StreamingRecognizer
 from paths import PACKAGE, WORK
 
-from cards import provenance, variant_entry, write_card
+from cards import provenance, shipped_variants, variant_entry, write_card
 from export import VARIANTS, lower, write
 from speech import SAMPLE_RATE
 
@@ -30,7 +30,7 @@ def card(origin):
     variants = [variant_entry(PACKAGE, f"asr_{variant}.pte", VARIANTS[variant][0]) for variant in VARIANTS]
     return {
         "afferent_model": 1, "name": "asr", "task": "speech_recognition", "contract": "streaming_ctc",
-        "sample_rate": SAMPLE_RATE, "variants": variants,
+        "sample_rate": SAMPLE_RATE, "variants": shipped_variants(variants),
         "labels": ["", *LABELS[1:]], "decoder": DECODER, "license": "Apache-2.0",
         "provenance": origin,
         "quality": {}, "limits": LIMITS,

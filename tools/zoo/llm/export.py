@@ -15,7 +15,7 @@ from dialogues import INSTRUCTIONS, LOCATION
 from model import CONTEXT, Llama, shape
 from train import WORK
 
-from cards import provenance, variant_entry, write_card
+from cards import provenance, shipped_variants, variant_entry, write_card
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "runtime" / "text" / "tests"))
@@ -98,7 +98,7 @@ def card(origin):
                 for file, (backend, precision, _) in VARIANTS.items()]
     return {
         "afferent_model": 1, "name": "llm", "task": "chat", "contract": "llama", "tokenizer": "tokenizer.json",
-        "variants": variants, "chat": CHAT, "license": "Apache-2.0",
+        "variants": shipped_variants(variants), "chat": CHAT, "license": "Apache-2.0",
         "provenance": origin,
         "quality": {}, "limits": LIMITS,
     }

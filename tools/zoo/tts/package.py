@@ -13,7 +13,7 @@ import g2p
 import networks
 import phones
 import sentences
-from cards import variant_entry, write_card
+from cards import shipped_variants, variant_entry, write_card
 from train import Acoustic
 
 PACKAGE = os.path.join(sentences.HERE, "../../../pipelines/models/tts")
@@ -147,7 +147,7 @@ def card(seed):
     variants = [variant_entry(PACKAGE, f"tts_{variant}.pte", backend) for variant, (backend, _) in VARIANTS.items()]
     order = ["afferent_model", "name", "task", "contract", "sample_rate", "variants", "license", "provenance",
              "quality", "limits"]
-    content = CARD | {"variants": variants, "provenance": CARD["provenance"].format(seed=seed), "quality": {}}
+    content = CARD | {"variants": shipped_variants(variants), "provenance": CARD["provenance"].format(seed=seed), "quality": {}}
     return {key: content[key] for key in order}
 
 

@@ -33,7 +33,8 @@ const NOISE_SEED: u64 = 1;
 /// use afferent_nodes_speech::Voice;
 ///
 /// let package = concat!(env!("CARGO_MANIFEST_DIR"), "/../../pipelines/models/tts");
-/// let cx = OpenCx::with_service(afferent_runtime::ModelOptions::new(afferent_kernels::KERNELS));
+/// let models = afferent_runtime::ModelOptions::new(afferent_kernels::KERNELS);
+/// let cx = OpenCx::with_service(models.with_backend(afferent_backend_xnnpack::Xnnpack));
 /// let mut voice = Voice::open(package.as_ref(), &cx)?;
 /// let mut sound = Vec::new();
 /// for clause in voice.clauses("It is 7:30.") {
