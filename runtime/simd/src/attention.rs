@@ -88,7 +88,8 @@ pub struct Attention<'a> {
     pub kv_len: usize,
     /// Elements per row.
     pub head_dim: usize,
-    /// Causal mask: position of the first query among the keys. `None` shows all keys to each query.
+    /// Causal mask: position of the first query among the keys. `None` shows all keys to each
+    /// query.
     pub causal_offset: Option<usize>,
     /// Factor of the scores.
     pub scale: f32,
@@ -123,8 +124,8 @@ impl Attention<'_> {
         self.kv_heads.checked_mul(MAX_QUERY_LANES)
     }
 
-    /// Computes attention and writes it to `out`, which has the layout of the queries. The result of
-    /// a query that sees no key is zero.
+    /// Computes attention and writes it to `out`, which has the layout of the queries. The result
+    /// of a query that sees no key is zero.
     ///
     /// # Panics
     /// If a row lies outside its data, or `scratch` is shorter than [`Attention::scratch_len`].
@@ -184,8 +185,8 @@ impl<'a> StridedRows<'a> {
         (self.contiguous_block(first, count, head_dim, buffer), head_dim)
     }
 
-    /// `count` contiguous rows from `first` on as `f32`. Copies them to `buffer` if they are strided
-    /// or have another dtype.
+    /// `count` contiguous rows from `first` on as `f32`. Copies them to `buffer` if they are
+    /// strided or have another dtype.
     #[inline(always)]
     fn contiguous_block<'b>(
         &self,

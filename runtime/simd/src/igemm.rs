@@ -1,12 +1,12 @@
 //! `f32` GEMM with prepacked weights, dense or through an indirection buffer (IGEMM).
 //!
-//! Computes a convolution of NHWC tensors without im2col, or a fully connected layer. Row `i` of the
-//! left operand is the concatenation of `taps` runs of `channels` elements of the input. An
+//! Computes a convolution of NHWC tensors without im2col, or a fully connected layer. Row `i` of
+//! the left operand is the concatenation of `taps` runs of `channels` elements of the input. An
 //! *indirection buffer* holds the offset of each run, or [`PADDING_OFFSET`] for a run of zeros. A
 //! dense operand has one run per row.
 //!
-//! Weights are packed once, in panels as wide as a tile: as `f32`, in 16 bits ([`HalfFormat`]) or in
-//! 24 bits ([`Fixed24`]).
+//! Weights are packed once, in panels as wide as a tile: as `f32`, in 16 bits ([`HalfFormat`]) or
+//! in 24 bits ([`Fixed24`]).
 //!
 //! | module    | contents                                              |
 //! |-----------|-------------------------------------------------------|
@@ -118,7 +118,8 @@ pub struct OutputRows<'o, T> {
 }
 
 impl<T> OutputRows<'_, T> {
-    /// Checks that `rows` × `cols` elements are inside `data` and do not overlap. Both are positive.
+    /// Checks that `rows` × `cols` elements are inside `data` and do not overlap. Both are
+    /// positive.
     pub(crate) fn check(&self, rows: usize, cols: usize) -> Result<(), SizeError> {
         let expected = "at least the number of columns";
         let is_disjoint = self.row_stride >= cols || rows == 1;
@@ -242,8 +243,8 @@ impl Igemm<'_> {
 
     /// Computes the product and stores it through `epilogue`.
     ///
-    /// If `scratch` is shorter than [`Igemm::scratch_len`] but holds the unpacked weights, rows with
-    /// an aliasing stride are read in place, which is slower.
+    /// If `scratch` is shorter than [`Igemm::scratch_len`] but holds the unpacked weights, rows
+    /// with an aliasing stride are read in place, which is slower.
     ///
     /// # Errors
     /// [`SizeError`] if a slice does not match the sizes.
@@ -281,7 +282,8 @@ impl Igemm<'_> {
         };
         let is_single = self.rows == 1 && width > isa.lanes();
         let block = |task: usize| {
-            // Splits by panels if there are enough, since each is then read once; otherwise by rows.
+            // Splits by panels if there are enough, since each is then read once; otherwise by
+            // rows.
             if panels >= 4 * tasks || self.rows < tasks.min(panels) {
                 let share = panels.div_ceil(tasks);
                 let start = panels.min(task * share);

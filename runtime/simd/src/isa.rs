@@ -1,4 +1,4 @@
-//! Instruction sets: which ones the processor has, and code that is compiled for each of them.
+//! Instruction sets: run-time detection, and code compiled for each of them.
 
 #[cfg(all(target_arch = "x86_64", feature = "std"))]
 mod avx2;
@@ -20,17 +20,17 @@ pub use scalar::Scalar;
 
 use crate::Simd;
 
-/// Arithmetic that is compiled for every instruction set.
+/// A computation that is compiled for every instruction set.
 pub trait Routine {
-    /// What it gives.
+    /// Result of the computation.
     type Output;
 
-    /// The arithmetic, for the instruction set of `simd`. Implementations, and all that they call
-    /// in their loops, are `#[inline(always)]`.
+    /// Runs the computation with the instruction set of `simd`. Implementations, and all functions
+    /// that their loops call, are `#[inline(always)]`.
     fn run<S: Simd>(self, simd: S) -> Self::Output;
 }
 
-/// An instruction set that this processor has.
+/// An instruction set that this processor supports.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Isa(Token);
 
@@ -48,10 +48,10 @@ enum Token {
 }
 
 impl Isa {
-    /// The instruction set that every processor has.
+    /// Scalar code, which every processor supports.
     pub const SCALAR: Self = Self(Token::Scalar(Scalar));
 
-    /// The fastest one that this processor has.
+    /// Returns the fastest instruction set of this processor.
     #[inline]
     pub fn best() -> Self {
         #[cfg(feature = "std")]
@@ -63,7 +63,7 @@ impl Isa {
         Self::available().next().unwrap_or(Self::SCALAR)
     }
 
-    /// All that this processor has, the fastest first.
+    /// Iterates over all instruction sets of this processor, fastest first.
     pub fn available() -> impl Iterator<Item = Self> {
         let all = [
             #[cfg(all(target_arch = "x86_64", feature = "std"))]
@@ -79,7 +79,7 @@ impl Isa {
         all.into_iter().flatten().map(Self)
     }
 
-    /// Its name.
+    /// Name for messages and reports.
     pub const fn name(self) -> &'static str {
         match self.0 {
             #[cfg(all(target_arch = "x86_64", feature = "std"))]
@@ -94,7 +94,7 @@ impl Isa {
         }
     }
 
-    /// Runs `routine` as it was compiled for this instruction set.
+    /// Runs the version of `routine` that is compiled for this instruction set.
     #[inline]
     pub fn run<R: Routine>(self, routine: R) -> R::Output {
         match self.0 {
@@ -110,16 +110,16 @@ impl Isa {
         }
     }
 
-    /// Numbers of 32 bits in a vector.
+    /// 32-bit lanes of a vector.
     #[inline(never)]
     pub fn lanes(self) -> usize {
         self.run(Lanes)
     }
 
-    /// Calls `f`, ordinary loops that the compiler vectorises for this instruction set.
+    /// Calls `f`, plain loops that the compiler autovectorizes for this instruction set.
     ///
-    /// `f` is compiled for the instruction set only when it is inlined: a long one calls a function
-    /// that is `#[inline(always)]`.
+    /// `f` is compiled for the instruction set only if it is inlined. A long closure should call an
+    /// `#[inline(always)]` function.
     #[inline]
     pub fn call<T>(self, f: impl FnOnce() -> T) -> T {
         self.run(Plain(f))
@@ -143,7 +143,7 @@ impl Routine for Lanes {
     }
 }
 
-/// A closure that needs no token.
+/// A closure that does not use the token.
 struct Plain<F>(F);
 
 impl<T, F: FnOnce() -> T> Routine for Plain<F> {
@@ -162,14 +162,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn wide_vectors_come_before_narrow_ones_and_scalar_last() {
+    fn available_sets_are_sorted_by_lanes_and_end_with_scalar() {
         let all: Vec<Isa> = Isa::available().collect();
         assert!(all.is_sorted_by_key(|isa| Reverse(isa.lanes())), "{all:?}");
         assert_eq!(all.last(), Some(&Isa::SCALAR));
     }
 
     #[test]
-    fn closures_run_on_each() {
+    fn closures_run_on_every_set() {
         let mut data = [1.0_f32; 37];
         for isa in Isa::available() {
             isa.call(|| data.iter_mut().for_each(|x| *x *= 2.0));

@@ -1,22 +1,22 @@
-//! Functions of a vector of numbers.
+//! Elementwise functions of `f32` vectors.
 //!
-//! Errors are stated in units in the last place, against the exact value, and hold with and
-//! without fused multiplication; infinities, NaN, zeros and subnormal numbers give what the
-//! functions of `libm` give. Coefficients are least-maximum fits of the named remainders.
+//! Errors are in units in the last place (ulp) against the exact value, with and without fused
+//! multiply-add. Infinities, NaN, zeros and subnormal numbers give the results of `libm`.
+//! Coefficients are minimax fits.
 //!
-//! | function  | error, at most | function  | error, at most                               |
-//! |-----------|----------------|-----------|----------------------------------------------|
-//! | [`exp`]   | 1.5            | [`tanh`]  | 2                                            |
-//! | [`ln`]    | 1.5            | [`erf`]   | 2                                            |
-//! | [`sigmoid`] | 3            | [`gelu`], [`gelu_tanh`] | 3e-7 · (1 + magnitude), absolute |
+//! | function    | maximum error | function                           | maximum error            |
+//! |-------------|---------------|------------------------------------|--------------------------|
+//! | [`exp`]     | 1.5 ulp       | [`tanh`]                           | 2 ulp                    |
+//! | [`ln`]      | 1.5 ulp       | [`erf`]                            | 2 ulp                    |
+//! | [`sigmoid`] | 3 ulp         | [`gelu`], [`gelu_tanh`], [`silu`]  | 3e-7 · (1 + \|x\|)       |
 
 use core::f32::consts::{FRAC_1_SQRT_2, LOG2_E};
 
 use crate::{Float, Int, Isa, Mask, Routine, Simd};
 
-/// A function of one number.
+/// An elementwise function.
 pub trait Function: Copy {
-    /// Of a vector; implementations are `#[inline(always)]`.
+    /// Applies the function to a vector. Implementations are `#[inline(always)]`.
     fn apply<S: Simd>(self, simd: S, x: S::F32) -> S::F32;
 }
 
@@ -49,15 +49,15 @@ functions! {
     Silu: silu, "[`silu`]";
 }
 
-/// Writes `function` of each number of `from` to `to`, as far as both reach.
-pub fn map(isa: Isa, function: impl Function, from: &[f32], to: &mut [f32]) {
-    isa.run(Map { function, from, to });
+/// Writes `function(x[i])` to `out[i]`, up to the length of the shorter slice.
+pub fn map(isa: Isa, function: impl Function, x: &[f32], out: &mut [f32]) {
+    isa.run(Map { function, x, out });
 }
 
 struct Map<'a, F> {
     function: F,
-    from: &'a [f32],
-    to: &'a mut [f32],
+    x: &'a [f32],
+    out: &'a mut [f32],
 }
 
 impl<F: Function> Routine for Map<'_, F> {
@@ -65,29 +65,29 @@ impl<F: Function> Routine for Map<'_, F> {
 
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
-        let len = self.from.len().min(self.to.len());
-        let (from, to) = (&self.from[..len], &mut self.to[..len]);
+        let len = self.x.len().min(self.out.len());
+        let (x, out) = (&self.x[..len], &mut self.out[..len]);
         let whole = len - len % S::LANES;
-        let (many, rest) = to.split_at_mut(whole);
-        for (from, to) in from.chunks_exact(S::LANES).zip(many.chunks_exact_mut(S::LANES)) {
-            simd.store(self.function.apply(simd, simd.load(from)), to);
+        let (vectors, rest) = out.split_at_mut(whole);
+        for (x, out) in x.chunks_exact(S::LANES).zip(vectors.chunks_exact_mut(S::LANES)) {
+            simd.store(self.function.apply(simd, simd.load(x)), out);
         }
         if !rest.is_empty() {
-            let last = self.function.apply(simd, simd.load_partial(&from[whole..]));
+            let last = self.function.apply(simd, simd.load_partial(&x[whole..]));
             simd.store_partial(last, rest);
         }
     }
 }
 
-/// Writes [`silu`] of each number of `a` times that of `b` to `to`, as far as all three reach.
-pub fn silu_mul(isa: Isa, a: &[f32], b: &[f32], to: &mut [f32]) {
-    isa.run(SiluMul { a, b, to });
+/// Writes `silu(a[i]) * b[i]` to `out[i]` (SwiGLU gate), up to the length of the shortest slice.
+pub fn silu_mul(isa: Isa, a: &[f32], b: &[f32], out: &mut [f32]) {
+    isa.run(SiluMul { a, b, out });
 }
 
 struct SiluMul<'a> {
     a: &'a [f32],
     b: &'a [f32],
-    to: &'a mut [f32],
+    out: &'a mut [f32],
 }
 
 impl Routine for SiluMul<'_> {
@@ -95,13 +95,13 @@ impl Routine for SiluMul<'_> {
 
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
-        let len = self.a.len().min(self.b.len()).min(self.to.len());
-        let (a, b, to) = (&self.a[..len], &self.b[..len], &mut self.to[..len]);
+        let len = self.a.len().min(self.b.len()).min(self.out.len());
+        let (a, b, out) = (&self.a[..len], &self.b[..len], &mut self.out[..len]);
         let whole = len - len % S::LANES;
-        let (many, rest) = to.split_at_mut(whole);
+        let (vectors, rest) = out.split_at_mut(whole);
         let operands = a.chunks_exact(S::LANES).zip(b.chunks_exact(S::LANES));
-        for ((a, b), to) in operands.zip(many.chunks_exact_mut(S::LANES)) {
-            simd.store(silu(simd, simd.load(a)) * simd.load(b), to);
+        for ((a, b), out) in operands.zip(vectors.chunks_exact_mut(S::LANES)) {
+            simd.store(silu(simd, simd.load(a)) * simd.load(b), out);
         }
         if !rest.is_empty() {
             let last = silu(simd, simd.load_partial(&a[whole..]));
@@ -110,36 +110,36 @@ impl Routine for SiluMul<'_> {
     }
 }
 
-/// `c[0] + c[1] x + c[2] x² + …`
+/// `c[0] + c[1] · x + c[2] · x² + …`, by Horner's method.
 #[inline(always)]
 fn polynomial<S: Simd, const N: usize>(simd: S, x: S::F32, c: [f32; N]) -> S::F32 {
     let mut sum = simd.splat(c[N - 1]);
-    for at in (0..N - 1).rev() {
-        sum = sum.mul_add(x, simd.splat(c[at]));
+    for degree in (0..N - 1).rev() {
+        sum = sum.mul_add(x, simd.splat(c[degree]));
     }
     sum
 }
 
-/// The magnitude of `x` with the sign of `sign`.
+/// `|x|` with the sign of `sign`.
 #[inline(always)]
 fn with_sign<S: Simd>(simd: S, x: S::F32, sign: S::F32) -> S::F32 {
-    let top = simd.splat_i32(i32::MIN);
-    (x.abs().to_bits() | (sign.to_bits() & top)).bitcast()
+    let sign_bit = simd.splat_i32(i32::MIN);
+    (x.abs().to_bits() | (sign.to_bits() & sign_bit)).bitcast()
 }
 
-/// Two to the power of `n`, from -126 to 127.
+/// 2ⁿ for `n` from -126 to 127.
 #[inline(always)]
 fn power<S: Simd>(simd: S, n: S::I32) -> S::F32 {
     (n + simd.splat_i32(127)).shl::<23>().bitcast()
 }
 
-/// e to the power of `x`.
+/// eˣ.
 ///
-/// With n the integer nearest to x / ln 2 and r the rest, 2ⁿ · eʳ.
+/// Computed as 2ⁿ · eʳ, where n is the integer nearest to x / ln 2 and r = x - n · ln 2.
 #[inline(always)]
 pub fn exp<S: Simd>(simd: S, x: S::F32) -> S::F32 {
     const LN_2: [f32; 2] = [0.693_359_4, -2.121_944_4e-4];
-    // Outside there are only zero and infinity; NaN passes through both.
+    // Results outside these bounds are zero or infinity. NaN passes through `min` and `max`.
     let x = simd.splat(89.0).min(simd.splat(-104.0).max(x));
     let n = (x * simd.splat(LOG2_E)).round_to_i32();
     let whole = n.to_f32();
@@ -147,23 +147,23 @@ pub fn exp<S: Simd>(simd: S, x: S::F32) -> S::F32 {
     let r = whole.mul_add(simd.splat(-LN_2[1]), r);
     let c = [0.5, 0.166_665_18, 0.041_666_206, 0.008_368_947, 0.001_395_058_5];
     let e = polynomial(simd, r, c).mul_add(r * r, r) + simd.splat(1.0);
-    // Two factors, because 2ⁿ itself may lie outside the range.
+    // Two factors, because 2ⁿ itself may be out of range.
     let half = n.shr::<1>();
     e * power(simd, half) * power(simd, n - half)
 }
 
-/// The natural logarithm.
+/// Natural logarithm.
 ///
-/// Of m · 2ⁿ, with m from √½ to √2: n · ln 2 + ln m.
+/// Computed as n · ln 2 + ln m, where x = m · 2ⁿ and m is between √½ and √2.
 #[inline(always)]
 pub fn ln<S: Simd>(simd: S, x: S::F32) -> S::F32 {
     const LN_2: [f32; 2] = [0.693_359_4, -2.121_944_4e-4];
-    const ROOT: i32 = 0x3f35_04f3; // √½
+    const SQRT_HALF_BITS: i32 = 0x3f35_04f3; // √½
     let zero = simd.zero();
     let is_small = x.lt(simd.splat(f32::MIN_POSITIVE));
     let scaled = is_small.select(x * simd.splat(8_388_608.0), x);
     let bits = scaled.to_bits();
-    let n = (bits - simd.splat_i32(ROOT)).shr::<23>();
+    let n = (bits - simd.splat_i32(SQRT_HALF_BITS)).shr::<23>();
     let m = (bits - n.shl::<23>()).bitcast();
     let n = n.to_f32() - is_small.select(simd.splat(23.0), zero);
     let f = m - simd.splat(1.0);
@@ -188,22 +188,22 @@ pub fn ln<S: Simd>(simd: S, x: S::F32) -> S::F32 {
     zero.le(x).select(y, simd.splat(f32::NAN))
 }
 
-/// The hyperbolic tangent.
+/// Hyperbolic tangent.
 #[inline(always)]
 pub fn tanh<S: Simd>(simd: S, x: S::F32) -> S::F32 {
     let (a, one, two) = (x.abs(), simd.splat(1.0), simd.splat(2.0));
     let z = x * x;
     let c = [-0.333_332_84, 0.133_314_94, -0.053_743_66, 0.020_651_042, -0.005_717_495_5];
-    let near = (polynomial(simd, z, c) * z).mul_add(x, x);
-    let far = one - two / (exp(simd, a + a) + one);
-    with_sign(simd, a.lt(simd.splat(0.625)).select(near, far), x)
+    let small = (polynomial(simd, z, c) * z).mul_add(x, x);
+    let large = one - two / (exp(simd, a + a) + one);
+    with_sign(simd, a.lt(simd.splat(0.625)).select(small, large), x)
 }
 
 /// `1 / (1 + e⁻ˣ)`.
 #[inline(always)]
 pub fn sigmoid<S: Simd>(simd: S, x: S::F32) -> S::F32 {
     let one = simd.splat(1.0);
-    // The exponential of the negative magnitude cannot overflow.
+    // The exponential of a negative number cannot overflow.
     let e = exp(simd, -x.abs());
     x.lt(simd.zero()).select(e, one) / (one + e)
 }
@@ -214,10 +214,10 @@ pub fn silu<S: Simd>(simd: S, x: S::F32) -> S::F32 {
     x * sigmoid(simd, x)
 }
 
-/// The error function.
+/// Error function.
 #[inline(always)]
 pub fn erf<S: Simd>(simd: S, x: S::F32) -> S::F32 {
-    let near = [
+    let small = [
         0.128_379_17,
         -0.376_126_35,
         0.112_836_964,
@@ -226,11 +226,11 @@ pub fn erf<S: Simd>(simd: S, x: S::F32) -> S::F32 {
         -8.140_963_6e-4,
         8.360_117_5e-5,
     ];
-    let near = polynomial(simd, x * x, near).mul_add(x, x);
-    // Beyond 4 the result is 1; NaN passes through.
+    let small = polynomial(simd, x * x, small).mul_add(x, x);
+    // Above 4 the result is 1. NaN passes through `min`.
     let a = simd.splat(4.0).min(x.abs());
-    // The logarithm of the complement, divided by the number.
-    let far = [
+    // ln(1 - erf(a)) / a.
+    let large = [
         -1.128_459_8,
         -0.636_124_97,
         -0.104_098_79,
@@ -241,8 +241,8 @@ pub fn erf<S: Simd>(simd: S, x: S::F32) -> S::F32 {
         -3.606_610_7e-5,
         2.259_037_5e-6,
     ];
-    let far = simd.splat(1.0) - exp(simd, polynomial(simd, a, far) * a);
-    with_sign(simd, a.lt(simd.splat(0.927_7)).select(near, far), x)
+    let large = simd.splat(1.0) - exp(simd, polynomial(simd, a, large) * a);
+    with_sign(simd, a.lt(simd.splat(0.927_7)).select(small, large), x)
 }
 
 /// `x / 2 · (1 + erf(x / √2))`.
@@ -261,7 +261,7 @@ pub fn gelu_tanh<S: Simd>(simd: S, x: S::F32) -> S::F32 {
     simd.splat(0.5) * x * (simd.splat(1.0) + tanh)
 }
 
-/// `x / 6 · (x + 3 within 0 and 6)`.
+/// `x / 6 · min(max(x + 3, 0), 6)`.
 #[inline(always)]
 pub fn hardswish<S: Simd>(simd: S, x: S::F32) -> S::F32 {
     let gate = x + simd.splat(3.0);
@@ -273,16 +273,16 @@ pub fn hardswish<S: Simd>(simd: S, x: S::F32) -> S::F32 {
 mod tests {
     use super::*;
 
-    /// Compares `function` with `exact` over all magnitudes.
+    /// Compares `function` with `exact` over the whole range of `f32`.
     #[track_caller]
     fn check(function: impl Function, exact: impl Fn(f64) -> f64, ulps: f64) {
         let special = [0.0, -0.0, f32::INFINITY, f32::NEG_INFINITY, f32::NAN, 1e-45, -1e-45];
         let all = (0..u32::MAX - 9973).step_by(9973).map(f32::from_bits).chain(special);
-        let from: Vec<f32> = all.collect();
+        let x: Vec<f32> = all.collect();
         for isa in Isa::available() {
-            let mut to = vec![0.0; from.len()];
-            map(isa, function, &from, &mut to);
-            for (&x, &y) in from.iter().zip(&to) {
+            let mut out = vec![0.0; x.len()];
+            map(isa, function, &x, &mut out);
+            for (&x, &y) in x.iter().zip(&out) {
                 let expected = exact(x.into());
                 let rounded = expected as f32;
                 if rounded.is_nan() || rounded.is_infinite() || y.is_infinite() {
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn errors() {
+    fn errors_are_bounded() {
         check(Exp, f64::exp, 1.5);
         check(Ln, f64::ln, 1.5);
         check(Tanh, f64::tanh, 2.0);
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn gates() {
+    fn silu_mul_is_silu_times_the_other_operand() {
         for len in [0, 1, 15, 16, 37] {
             let a: Vec<f32> = (0..len).map(|i| i as f32 - 20.0).collect();
             let b: Vec<f32> = (0..len).map(|i| 3.0 - i as f32).collect();
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn signs_of_zero_stay() {
+    fn the_sign_of_zero_is_preserved() {
         for isa in Isa::available() {
             let mut y = [1.0; 2];
             map(isa, Tanh, &[-0.0, 0.0], &mut y);
@@ -342,17 +342,17 @@ mod tests {
     }
 
     #[test]
-    fn gelus() {
-        let from: Vec<f32> = (-800..800).map(|i| i as f32 / 100.0).collect();
-        let mut to = vec![0.0; from.len()];
+    fn gelu_matches_its_formula() {
+        let x: Vec<f32> = (-800..800).map(|i| i as f32 / 100.0).collect();
+        let mut out = vec![0.0; x.len()];
         for isa in Isa::available() {
             for tanh in [false, true] {
                 if tanh {
-                    map(isa, GeluTanh, &from, &mut to);
+                    map(isa, GeluTanh, &x, &mut out);
                 } else {
-                    map(isa, Gelu, &from, &mut to);
+                    map(isa, Gelu, &x, &mut out);
                 }
-                for (&x, &y) in from.iter().zip(&to) {
+                for (&x, &y) in x.iter().zip(&out) {
                     let x = f64::from(x);
                     let inner = (2.0 / std::f64::consts::PI).sqrt() * (x + 0.044_715 * x * x * x);
                     let one = if tanh { inner.tanh() } else { libm::erf(x / 2.0_f64.sqrt()) };

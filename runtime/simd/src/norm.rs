@@ -1,19 +1,20 @@
-//! Normalisation of rows: layer norm and group norm.
+//! Layer norm and group norm.
 
 use crate::{Float, Isa, Routine, Simd};
 
-/// How rows are normalised.
+/// Parameters of a normalization of rows.
 #[derive(Clone, Copy)]
 pub struct Norm<'a> {
     /// Elements per row.
     pub row_len: usize,
-    /// What multiplies the result.
+    /// Scale (γ).
     pub weight: Option<&'a [f32]>,
-    /// What is added then.
+    /// Shift (β).
     pub bias: Option<&'a [f32]>,
-    /// Adjacent numbers that share a weight and a bias.
+    /// Consecutive elements that share a weight and a bias: 1 for layer norm, the spatial size for
+    /// group norm. Divides `row_len`.
     pub affine_run: usize,
-    /// What is added to the variance.
+    /// Added to the variance.
     pub eps: f32,
 }
 
@@ -27,29 +28,27 @@ pub struct NormOutput<'a> {
     pub rstd: &'a mut [f32],
 }
 
-/// Writes `(x - mean) / √(var + eps) · weight + bias` of each row to `to`, and to `mean` and `rstd`
-/// the mean and the factor of the row.
+/// Normalizes each row of `x`: `(x - mean) / √(var + eps) · weight + bias`.
 ///
-/// Weights and biases go on from row to row, and begin anew after the last.
+/// Weights and biases continue from row to row, and restart after the last one.
 ///
 /// # Panics
-/// When `from`, `to`, `mean` and `rstd` do not hold the same number of rows, or rows and weights
-/// do not fit each other.
-pub fn normalize(isa: Isa, norm: Norm<'_>, from: &[f32], out: NormOutput<'_>) {
-    let NormOutput { out: to, mean, rstd } = out;
+/// If the outputs hold fewer rows than `x`, or the rows do not match the weights.
+pub fn normalize(isa: Isa, norm: Norm<'_>, x: &[f32], output: NormOutput<'_>) {
+    let NormOutput { out, mean, rstd } = output;
     if norm.row_len > 0 {
         let is_whole = norm.affine_run > 0 && norm.row_len.is_multiple_of(norm.affine_run);
         assert!(is_whole, "a row holds whole runs");
-        let rows = from.len() / norm.row_len;
-        assert!(mean.len() >= rows && rstd.len() >= rows, "a mean and a factor for each row");
-        isa.run(Normalize { norm, from, to, mean, rstd });
+        let rows = x.len() / norm.row_len;
+        assert!(mean.len() >= rows && rstd.len() >= rows, "`mean` and `rstd` cover all rows");
+        isa.run(Normalize { norm, x, out, mean, rstd });
     }
 }
 
 struct Normalize<'a> {
     norm: Norm<'a>,
-    from: &'a [f32],
-    to: &'a mut [f32],
+    x: &'a [f32],
+    out: &'a mut [f32],
     mean: &'a mut [f32],
     rstd: &'a mut [f32],
 }
@@ -59,42 +58,52 @@ impl Routine for Normalize<'_> {
 
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
-        let Norm { row_len: width, weight, bias, affine_run: shared, eps } = self.norm;
-        let per_row = width / shared;
+        let Norm { row_len, weight, bias, affine_run, eps } = self.norm;
+        let per_row = row_len / affine_run;
         let period = weight.or(bias).map_or(per_row, <[f32]>::len).max(1);
-        let rows =
-            self.from.chunks_exact(width).zip(self.to[..self.from.len()].chunks_exact_mut(width));
+        let out = self.out[..self.x.len()].chunks_exact_mut(row_len);
+        let rows = self.x.chunks_exact(row_len).zip(out);
         let moments = self.mean.iter_mut().zip(self.rstd);
         let mut first = 0;
-        for ((from, to), (row_mean, row_rstd)) in rows.zip(moments) {
-            let mean = sum(simd, from, |x| x) / width as f32;
+        for ((x, out), (row_mean, row_rstd)) in rows.zip(moments) {
+            let mean = sum(simd, x, |x| x) / row_len as f32;
             let center = simd.splat(mean);
-            let squares = sum(simd, from, |x| (x - center) * (x - center));
-            let rstd = 1.0 / root(simd, squares / width as f32 + eps);
+            let squares = sum(simd, x, |x| (x - center) * (x - center));
+            let rstd = 1.0 / sqrt(simd, squares / row_len as f32 + eps);
             (*row_mean, *row_rstd) = (mean, rstd);
             let [weight, bias] = [weight, bias].map(|all| all.map(|all| &all[first..][..per_row]));
-            if shared == 1 {
-                each(simd, from, to, [mean, rstd], [weight, bias]);
+            let row = RowParams { mean, rstd, weight, bias };
+            if affine_run == 1 {
+                normalize_elements(simd, x, out, row);
             } else {
-                runs(simd, from, to, [mean, rstd], [weight, bias], shared);
+                normalize_runs(simd, x, out, row, affine_run);
             }
             first = (first + per_row) % period;
         }
     }
 }
 
-/// The square root.
+/// Moments, weights and biases of one row.
+#[derive(Clone, Copy)]
+struct RowParams<'a> {
+    mean: f32,
+    rstd: f32,
+    weight: Option<&'a [f32]>,
+    bias: Option<&'a [f32]>,
+}
+
+/// Square root.
 #[inline(always)]
-fn root<S: Simd>(simd: S, x: f32) -> f32 {
+fn sqrt<S: Simd>(simd: S, x: f32) -> f32 {
     let mut one = [0.0; 1];
     simd.store_partial(simd.splat(x).sqrt(), &mut one);
     one[0]
 }
 
-/// The sum of `f` over `numbers`.
+/// Sum of `f` over `values`.
 #[inline(always)]
-fn sum<S: Simd>(simd: S, numbers: &[f32], f: impl Fn(S::F32) -> S::F32) -> f32 {
-    let (whole, rest) = numbers.split_at(numbers.len() - numbers.len() % (4 * S::LANES));
+fn sum<S: Simd>(simd: S, values: &[f32], f: impl Fn(S::F32) -> S::F32) -> f32 {
+    let (whole, rest) = values.split_at(values.len() - values.len() % (4 * S::LANES));
     let mut sums = [simd.zero(); 4];
     for chunk in whole.chunks_exact(4 * S::LANES) {
         for (sum, x) in sums.iter_mut().zip(chunk.chunks_exact(S::LANES)) {
@@ -112,45 +121,39 @@ fn sum<S: Simd>(simd: S, numbers: &[f32], f: impl Fn(S::F32) -> S::F32) -> f32 {
     total.sum() + last.iter().sum::<f32>()
 }
 
-/// One row, with a factor for each number.
+/// Normalizes one row with a weight and a bias per element.
 #[inline(always)]
-fn each<S: Simd>(
-    simd: S,
-    from: &[f32],
-    to: &mut [f32],
-    [mean, rstd]: [f32; 2],
-    [weight, bias]: [Option<&[f32]>; 2],
-) {
+fn normalize_elements<S: Simd>(simd: S, x: &[f32], out: &mut [f32], row: RowParams<'_>) {
+    let RowParams { mean, rstd, weight, bias } = row;
     let (mean, rstd) = (simd.splat(mean), simd.splat(rstd));
     let (one, zero) = (simd.splat(1.0), simd.zero());
-    for (at, (from, to)) in
-        (0..).step_by(S::LANES).zip(from.chunks(S::LANES).zip(to.chunks_mut(S::LANES)))
+    for (start, (x, out)) in
+        (0..).step_by(S::LANES).zip(x.chunks(S::LANES).zip(out.chunks_mut(S::LANES)))
     {
-        let end = at + to.len();
-        let weight = weight.map_or(one, |weight| simd.load_partial(&weight[at..end]));
-        let bias = bias.map_or(zero, |bias| simd.load_partial(&bias[at..end]));
-        let x = (simd.load_partial(from) - mean) * rstd;
-        simd.store_partial(x.mul_add(weight, bias), to);
+        let end = start + out.len();
+        let weight = weight.map_or(one, |weight| simd.load_partial(&weight[start..end]));
+        let bias = bias.map_or(zero, |bias| simd.load_partial(&bias[start..end]));
+        let x = (simd.load_partial(x) - mean) * rstd;
+        simd.store_partial(x.mul_add(weight, bias), out);
     }
 }
 
-/// One row, with a factor for each run of `shared` numbers.
+/// Normalizes one row with a weight and a bias per run of `affine_run` elements.
 #[inline(always)]
-fn runs<S: Simd>(
+fn normalize_runs<S: Simd>(
     simd: S,
-    from: &[f32],
-    to: &mut [f32],
-    [mean, rstd]: [f32; 2],
-    [weight, bias]: [Option<&[f32]>; 2],
-    shared: usize,
+    x: &[f32],
+    out: &mut [f32],
+    RowParams { mean, rstd, weight, bias }: RowParams<'_>,
+    affine_run: usize,
 ) {
     let mean = simd.splat(mean);
-    for (run, (from, to)) in from.chunks_exact(shared).zip(to.chunks_exact_mut(shared)).enumerate()
-    {
+    let runs = x.chunks_exact(affine_run).zip(out.chunks_exact_mut(affine_run));
+    for (run, (x, out)) in runs.enumerate() {
         let factor = simd.splat(weight.map_or(rstd, |weight| weight[run] * rstd));
         let bias = simd.splat(bias.map_or(0.0, |bias| bias[run]));
-        for (from, to) in from.chunks(S::LANES).zip(to.chunks_mut(S::LANES)) {
-            simd.store_partial((simd.load_partial(from) - mean).mul_add(factor, bias), to);
+        for (x, out) in x.chunks(S::LANES).zip(out.chunks_mut(S::LANES)) {
+            simd.store_partial((simd.load_partial(x) - mean).mul_add(factor, bias), out);
         }
     }
 }
@@ -160,38 +163,38 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(rows: usize, width: usize, shared: usize, period: usize, has: [bool; 2]) {
+    fn check(rows: usize, row_len: usize, affine_run: usize, period: usize, has: [bool; 2]) {
         let numbers = |len: usize, step: usize| -> Vec<f32> {
             (0..len).map(|i| (i * step % 23) as f32 / 4.0 - 2.0).collect()
         };
-        let from = numbers(rows * width, 7);
+        let x = numbers(rows * row_len, 7);
         let (weight, bias) = (numbers(period, 5), numbers(period, 3));
         let norm = Norm {
-            row_len: width,
+            row_len,
             weight: has[0].then_some(&weight),
             bias: has[1].then_some(&bias),
-            affine_run: shared,
+            affine_run,
             eps: 1e-3,
         };
         for isa in Isa::available() {
-            let (mut to, mut mean, mut rstd) =
-                (vec![0.0; from.len()], vec![0.0; rows], vec![0.0; rows]);
-            let out = NormOutput { out: &mut to, mean: &mut mean, rstd: &mut rstd };
-            normalize(isa, norm, &from, out);
-            for (row, x) in from.chunks(width).enumerate() {
+            let (mut out, mut mean, mut rstd) =
+                (vec![0.0; x.len()], vec![0.0; rows], vec![0.0; rows]);
+            let to = NormOutput { out: &mut out, mean: &mut mean, rstd: &mut rstd };
+            normalize(isa, norm, &x, to);
+            for (row, x) in x.chunks(row_len).enumerate() {
                 let sum: f64 = x.iter().map(|&x| f64::from(x)).sum();
-                let m = sum / width as f64;
+                let m = sum / row_len as f64;
                 let var: f64 = x.iter().map(|&x| (f64::from(x) - m).powi(2)).sum();
-                let scale = 1.0 / (var / width as f64 + 1e-3).sqrt();
+                let scale = 1.0 / (var / row_len as f64 + 1e-3).sqrt();
                 assert!((f64::from(mean[row]) - m).abs() < 1e-5);
                 assert!((f64::from(rstd[row]) - scale).abs() < 1e-4 * scale);
                 for (i, &x) in x.iter().enumerate() {
-                    let at = (row * width + i) / shared % period;
+                    let at = (row * row_len + i) / affine_run % period;
                     let (w, b) =
                         (norm.weight.map_or(1.0, |w| w[at]), norm.bias.map_or(0.0, |b| b[at]));
                     let expected = (f64::from(x) - m) * scale * f64::from(w) + f64::from(b);
-                    let error = (f64::from(to[row * width + i]) - expected).abs();
-                    assert!(error < 2e-5, "{isa:?} {rows} {width} {shared}: {error}");
+                    let error = (f64::from(out[row * row_len + i]) - expected).abs();
+                    assert!(error < 2e-5, "{isa:?} {rows} {row_len} {affine_run}: {error}");
                 }
             }
         }

@@ -1,10 +1,10 @@
-//! The threads of the process that share the work of one operator.
+//! Thread pool of the process: splits the tasks of one operator between threads.
 //!
-//! A model that asks for more than one thread gets a team. All teams share the same helpers, which
-//! sleep until a run begins, and wait awake for a bounded time after it and between its operators:
-//! steps that follow each other find them awake. Work is claimed piece by piece, also by the caller,
-//! so that a helper that the system does not run costs time and never a stall. Who finds the
-//! helpers busy works alone.
+//! A model that asks for more than one thread gets a [`Workers`] handle. All handles share the same
+//! worker threads. A worker sleeps until a job starts. After a job it spins for a bounded time, so
+//! that it is awake when the next operator follows soon. Tasks are claimed one at a time, also by the
+//! calling thread, so that a worker that the operating system does not schedule never stalls a job.
+//! If another caller's job is running, a caller runs its tasks alone.
 
 #![expect(unsafe_code, reason = "lends the work of a call to other threads until it returns")]
 
@@ -22,186 +22,193 @@ use std::{
 
 use afferent_core::Workers;
 
-/// Pauses of a helper behind its last work before it sleeps: some ten microseconds.
-const PAUSES: usize = 2000;
+/// Spin-loop iterations of a worker after its last task before it sleeps: about 10 µs.
+const MAX_SPINS: usize = 2000;
 
-/// The most threads of a team.
+/// Maximum threads of a handle.
 pub const MAX_THREADS: u8 = 64;
 
-/// Threads for a model that asks for `threads` of them: at most [`MAX_THREADS`], and no more than
-/// the system starts; [`Workers::threads`] says how many. None when that is only the caller's own.
+/// Returns a handle for `threads` threads, including the calling thread; `None` if that is one.
+///
+/// The number is limited to [`MAX_THREADS`] and to the threads that the operating system starts;
+/// [`Workers::threads`] returns it.
 pub fn workers(threads: usize) -> Option<&'static dyn Workers> {
-    static TEAMS: Mutex<BTreeMap<usize, &'static Team>> = Mutex::new(BTreeMap::new());
+    static HANDLES: Mutex<BTreeMap<usize, &'static Handle>> = Mutex::new(BTreeMap::new());
     let wanted = threads.min(MAX_THREADS.into()).saturating_sub(1);
-    let threads = 1 + CREW.grow(wanted);
+    let threads = 1 + POOL.grow(wanted);
     if threads < 2 {
         return None;
     }
-    let team =
-        *lock(&TEAMS).entry(threads).or_insert_with(|| Box::leak(Box::new(Team { threads })));
-    Some(team)
+    let handle =
+        *lock(&HANDLES).entry(threads).or_insert_with(|| Box::leak(Box::new(Handle { threads })));
+    Some(handle)
 }
 
-struct Team {
+/// A share of the pool.
+struct Handle {
+    /// Including the calling thread.
     threads: usize,
 }
 
-// SAFETY: `Crew::run` gives out each number below `pieces` once, and waits for all calls, also when
-// one of them panics; alone, the caller makes them one after the other.
-unsafe impl Workers for Team {
+// SAFETY: `Pool::run` passes each index below `tasks` once, and returns after all calls have
+// returned, also if one of them panics. Without workers, the calling thread runs them in order.
+unsafe impl Workers for Handle {
     fn threads(&self) -> usize {
         self.threads
     }
 
-    fn run(&self, pieces: usize, work: &(dyn Fn(usize) + Sync)) {
-        CREW.run(self.threads - 1, pieces, work);
+    fn run(&self, tasks: usize, task: &(dyn Fn(usize) + Sync)) {
+        POOL.run(self.threads - 1, tasks, task);
     }
 
     fn wake(&self) {
-        CREW.wake(self.threads - 1);
+        POOL.wake(self.threads - 1);
     }
 }
 
-static CREW: Crew = Crew {
-    helpers: Mutex::new(Vec::new()),
-    turn: Mutex::new(()),
+static POOL: Pool = Pool {
+    threads: Mutex::new(Vec::new()),
+    caller: Mutex::new(()),
     job: UnsafeCell::new(None),
-    open: AtomicBool::new(false),
-    inside: AtomicUsize::new(0),
-    next: AtomicUsize::new(0),
-    failed: AtomicBool::new(false),
+    is_open: AtomicBool::new(false),
+    active: AtomicUsize::new(0),
+    next_task: AtomicUsize::new(0),
+    has_panicked: AtomicBool::new(false),
 };
 
-/// The helpers, and the job that they may take pieces of.
-struct Crew {
-    helpers: Mutex<Vec<Thread>>,
-    /// Held by the caller whose job it is.
-    turn: Mutex<()>,
-    /// Written while the job is closed and nobody is inside.
+/// Worker threads, and the job whose tasks they claim.
+struct Pool {
+    threads: Mutex<Vec<Thread>>,
+    /// Held by the thread whose job is running.
+    caller: Mutex<()>,
+    /// Written while the job is closed and no worker is active.
     job: UnsafeCell<Option<Job>>,
-    /// Whether the job may be entered.
-    open: AtomicBool,
-    /// Helpers that entered and did not leave.
-    inside: AtomicUsize,
-    /// The next piece to claim.
-    next: AtomicUsize,
-    /// Whether a piece panicked on a helper.
-    failed: AtomicBool,
+    /// True while workers may start on the job.
+    is_open: AtomicBool,
+    /// Workers that have started on the job and not finished.
+    active: AtomicUsize,
+    /// Next task to claim.
+    next_task: AtomicUsize,
+    /// True if a task panicked on a worker.
+    has_panicked: AtomicBool,
 }
 
-// SAFETY: `job` is written by the holder of `turn` while the job is closed and nobody is inside,
-// and read by those inside while it is open.
-unsafe impl Sync for Crew {}
+// SAFETY: `job` is written by the holder of `caller` while the job is closed and no worker is active.
+// It is read by active workers while the job is open.
+unsafe impl Sync for Pool {}
 
 #[derive(Clone, Copy)]
 struct Job {
-    work: &'static (dyn Fn(usize) + Sync),
-    pieces: usize,
+    task: &'static (dyn Fn(usize) + Sync),
+    tasks: usize,
 }
 
-impl Crew {
-    /// Starts helpers until there are `count`, or the system gives no more: how many of those there
-    /// are.
+impl Pool {
+    /// Starts workers until there are `count` or the operating system refuses; returns how many of
+    /// those exist.
     fn grow(&'static self, count: usize) -> usize {
-        let mut helpers = lock(&self.helpers);
-        while helpers.len() < count {
-            let name = format!("afferent-{}", helpers.len() + 1);
-            let Ok(handle) = thread::Builder::new().name(name).spawn(|| self.serve()) else {
+        let mut threads = lock(&self.threads);
+        while threads.len() < count {
+            let name = format!("afferent-{}", threads.len() + 1);
+            let Ok(handle) = thread::Builder::new().name(name).spawn(|| self.work()) else {
                 break;
             };
-            helpers.push(handle.thread().clone());
+            threads.push(handle.thread().clone());
         }
-        helpers.len().min(count)
+        threads.len().min(count)
     }
 
     fn wake(&self, count: usize) {
-        lock(&self.helpers).iter().take(count).for_each(Thread::unpark);
+        lock(&self.threads).iter().take(count).for_each(Thread::unpark);
     }
 
-    /// What a helper does, for ever.
-    fn serve(&self) {
-        let mut pauses = 0;
+    /// Main loop of a worker. Never returns.
+    fn work(&self) {
+        let mut spins = 0;
         loop {
-            if self.open.load(SeqCst) && self.help() {
-                pauses = 0;
-            } else if pauses < PAUSES {
-                pauses += 1;
+            if self.is_open.load(SeqCst) && self.join_job() {
+                spins = 0;
+            } else if spins < MAX_SPINS {
+                spins += 1;
                 hint::spin_loop();
             } else {
-                pauses = 0;
+                spins = 0;
                 thread::park();
             }
         }
     }
 
-    /// Takes pieces of the open job; whether there were any.
-    fn help(&self) -> bool {
-        self.inside.fetch_add(1, SeqCst);
-        let mut helped = false;
-        // Whoever closes the job waits until nobody is inside, and this helper is.
-        if self.open.load(SeqCst) {
-            // SAFETY: the job is open while this helper is inside, so that nobody writes it.
+    /// Runs tasks of the open job on a worker; returns true if there were any.
+    fn join_job(&self) -> bool {
+        self.active.fetch_add(1, SeqCst);
+        let mut has_run = false;
+        // The caller closes the job and then waits until no worker is active. This worker already
+        // counts as active.
+        if self.is_open.load(SeqCst) {
+            // SAFETY: the job is open and this worker is active, so that no thread writes it.
             let job = unsafe { *self.job.get() };
             let result = panic::catch_unwind(AssertUnwindSafe(|| {
-                job.is_some_and(|job| self.take_pieces(job))
+                job.is_some_and(|job| self.run_tasks(job))
             }));
-            helped = result.unwrap_or_else(|_| {
-                self.failed.store(true, SeqCst);
+            has_run = result.unwrap_or_else(|_| {
+                self.has_panicked.store(true, SeqCst);
                 true
             });
         }
-        self.inside.fetch_sub(1, SeqCst);
-        helped
+        self.active.fetch_sub(1, SeqCst);
+        has_run
     }
 
-    fn take_pieces(&self, job: Job) -> bool {
-        let mut took = false;
+    /// Claims and runs tasks until none is left; returns true if there were any.
+    fn run_tasks(&self, job: Job) -> bool {
+        let mut has_run = false;
         loop {
-            let piece = self.next.fetch_add(1, SeqCst);
-            if piece >= job.pieces {
-                return took;
+            let task = self.next_task.fetch_add(1, SeqCst);
+            if task >= job.tasks {
+                return has_run;
             }
-            took = true;
-            (job.work)(piece);
+            has_run = true;
+            (job.task)(task);
         }
     }
 
-    fn run(&self, helpers: usize, pieces: usize, work: &(dyn Fn(usize) + Sync)) {
-        let _turn = match self.turn.try_lock() {
-            Ok(turn) => turn,
-            // A piece that panicked left nothing behind.
-            Err(TryLockError::Poisoned(turn)) => turn.into_inner(),
-            Err(TryLockError::WouldBlock) => return (0..pieces).for_each(work),
+    fn run(&self, workers: usize, tasks: usize, task: &(dyn Fn(usize) + Sync)) {
+        let _caller = match self.caller.try_lock() {
+            Ok(guard) => guard,
+            // A panic of a task leaves no invalid state.
+            Err(TryLockError::Poisoned(guard)) => guard.into_inner(),
+            Err(TryLockError::WouldBlock) => return (0..tasks).for_each(task),
         };
-        // SAFETY: only the lifetime differs; `Closing` keeps this call from ending, also by a
-        // panic, before nobody can reach the work any more.
-        let work = unsafe {
-            std::mem::transmute::<&(dyn Fn(usize) + Sync), &'static (dyn Fn(usize) + Sync)>(work)
+        // SAFETY: only the lifetime changes. `CloseJob` keeps this call from returning or unwinding
+        // before all workers have stopped using the task.
+        let task = unsafe {
+            std::mem::transmute::<&(dyn Fn(usize) + Sync), &'static (dyn Fn(usize) + Sync)>(task)
         };
-        let job = Job { work, pieces };
-        // SAFETY: the last holder of the turn closed the job and saw everybody leave.
+        let job = Job { task, tasks };
+        // SAFETY: the previous holder of `caller` closed its job and waited until no worker was
+        // active.
         unsafe { *self.job.get() = Some(job) };
-        self.next.store(0, SeqCst);
-        self.failed.store(false, SeqCst);
-        self.open.store(true, SeqCst);
-        let closing = Closing(self);
-        self.wake(helpers.min(pieces.saturating_sub(1)));
-        self.take_pieces(job);
-        drop(closing);
-        assert!(!self.failed.load(SeqCst), "a piece of work panicked on another thread");
+        self.next_task.store(0, SeqCst);
+        self.has_panicked.store(false, SeqCst);
+        self.is_open.store(true, SeqCst);
+        let close_job = CloseJob(self);
+        self.wake(workers.min(tasks.saturating_sub(1)));
+        self.run_tasks(job);
+        drop(close_job);
+        assert!(!self.has_panicked.load(SeqCst), "a task panicked on another thread");
     }
 }
 
-/// Closes the job and waits until nobody is inside.
-struct Closing<'c>(&'c Crew);
+/// Closes the job when dropped, and waits until no worker is active.
+struct CloseJob<'c>(&'c Pool);
 
-impl Drop for Closing<'_> {
+impl Drop for CloseJob<'_> {
     fn drop(&mut self) {
-        self.0.open.store(false, SeqCst);
-        let mut pauses = 0;
-        while self.0.inside.load(SeqCst) > 0 {
-            pauses += 1;
-            if pauses < PAUSES { hint::spin_loop() } else { thread::yield_now() }
+        self.0.is_open.store(false, SeqCst);
+        let mut spins = 0;
+        while self.0.active.load(SeqCst) > 0 {
+            spins += 1;
+            if spins < MAX_SPINS { hint::spin_loop() } else { thread::yield_now() }
         }
     }
 }
@@ -215,15 +222,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_piece_is_done_once() {
-        let team = workers(3).unwrap();
-        assert_eq!(team.threads(), 3);
-        for pieces in [0, 1, 2, 3, 50] {
+    fn every_task_runs_once() {
+        let workers = workers(3).unwrap();
+        assert_eq!(workers.threads(), 3);
+        for tasks in [0, 1, 2, 3, 50] {
             for _ in 0..50 {
-                let counts: Vec<AtomicUsize> = (0..pieces).map(|_| AtomicUsize::new(0)).collect();
-                team.wake();
-                team.run(pieces, &|piece| {
-                    counts[piece].fetch_add(1, SeqCst);
+                let counts: Vec<AtomicUsize> = (0..tasks).map(|_| AtomicUsize::new(0)).collect();
+                workers.wake();
+                workers.run(tasks, &|task| {
+                    counts[task].fetch_add(1, SeqCst);
                 });
                 assert!(counts.iter().all(|count| count.load(SeqCst) == 1));
             }
@@ -231,16 +238,16 @@ mod tests {
     }
 
     #[test]
-    fn one_thread_needs_no_team() {
+    fn one_thread_needs_no_handle() {
         assert!(workers(1).is_none() && workers(0).is_none());
     }
 
     #[test]
-    fn work_may_have_work() {
-        let team = workers(2).unwrap();
+    fn tasks_may_run_tasks() {
+        let workers = workers(2).unwrap();
         let count = AtomicUsize::new(0);
-        team.run(4, &|_| {
-            team.run(3, &|_| {
+        workers.run(4, &|_| {
+            workers.run(3, &|_| {
                 count.fetch_add(1, SeqCst);
             });
         });
@@ -249,10 +256,10 @@ mod tests {
 
     #[test]
     fn a_panic_reaches_the_caller() {
-        let team = workers(2).unwrap();
-        let fails = AssertUnwindSafe(|| team.run(4, &|piece| assert_ne!(piece, 2)));
-        let result = panic::catch_unwind(fails);
+        let workers = workers(2).unwrap();
+        let panics = AssertUnwindSafe(|| workers.run(4, &|task| assert_ne!(task, 2)));
+        let result = panic::catch_unwind(panics);
         assert!(result.is_err());
-        team.run(2, &|_| ());
+        workers.run(2, &|_| ());
     }
 }

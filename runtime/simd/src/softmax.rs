@@ -1,41 +1,41 @@
-//! Softmax and its logarithm along one dimension of a row-major tensor.
+//! Softmax and log-softmax along one dimension of a row-major tensor.
 
 use crate::{
     Float, Isa, Routine, Simd,
     math::{exp, ln},
 };
 
-/// Elements before, along and after the dimension.
+/// The dimension of a row-major tensor that softmax reduces.
 #[derive(Clone, Copy)]
 pub struct Axis {
-    /// Product of the sizes of the dimensions before.
+    /// Product of the sizes of the dimensions before it.
     pub outer: usize,
     /// Size of the dimension.
     pub len: usize,
-    /// Product of the sizes of the dimensions after.
+    /// Product of the sizes of the dimensions after it.
     pub inner: usize,
 }
 
-/// Writes exponentials that add up to one to `to`: `exp(x - max) / Σ exp(x - max)`.
+/// Computes `exp(x - max) / Σ exp(x - max)`.
 ///
 /// # Panics
-/// When `from` or `to` hold fewer numbers than `axis` says.
-pub fn softmax(isa: Isa, axis: Axis, from: &[f32], to: &mut [f32]) {
-    isa.run(Softmax { axis, from, to, is_log: false });
+/// If `x` or `out` is shorter than the tensor.
+pub fn softmax(isa: Isa, axis: Axis, x: &[f32], out: &mut [f32]) {
+    isa.run(Softmax { axis, x, out, is_log: false });
 }
 
-/// Writes the logarithms of the softmax to `to`: `x - max - ln Σ exp(x - max)`.
+/// Computes `x - max - ln Σ exp(x - max)`.
 ///
 /// # Panics
 /// As [`softmax`].
-pub fn log_softmax(isa: Isa, axis: Axis, from: &[f32], to: &mut [f32]) {
-    isa.run(Softmax { axis, from, to, is_log: true });
+pub fn log_softmax(isa: Isa, axis: Axis, x: &[f32], out: &mut [f32]) {
+    isa.run(Softmax { axis, x, out, is_log: true });
 }
 
 struct Softmax<'a> {
     axis: Axis,
-    from: &'a [f32],
-    to: &'a mut [f32],
+    x: &'a [f32],
+    out: &'a mut [f32],
     is_log: bool,
 }
 
@@ -49,47 +49,46 @@ impl Routine for Softmax<'_> {
             return;
         }
         let all = outer.checked_mul(len).and_then(|all| all.checked_mul(inner));
-        let all = all.expect("as many numbers as memory holds");
-        let (from, to) = (&self.from[..all], &mut self.to[..all]);
-        for (from, to) in from.chunks_exact(len * inner).zip(to.chunks_exact_mut(len * inner)) {
+        let all = all.expect("a tensor fits the address space");
+        let (x, out) = (&self.x[..all], &mut self.out[..all]);
+        for (x, out) in x.chunks_exact(len * inner).zip(out.chunks_exact_mut(len * inner)) {
             if inner == 1 {
-                row(simd, from, to, self.is_log);
+                row(simd, x, out, self.is_log);
             } else {
-                columns(simd, inner, from, to, self.is_log);
+                columns(simd, inner, x, out, self.is_log);
             }
         }
     }
 }
 
-/// One line whose elements are adjacent.
+/// A contiguous row.
 #[inline(always)]
-fn row<S: Simd>(simd: S, from: &[f32], to: &mut [f32], is_log: bool) {
-    let max = largest(simd, from);
-    let base = simd.splat(max);
+fn row<S: Simd>(simd: S, x: &[f32], out: &mut [f32], is_log: bool) {
+    let base = simd.splat(max(simd, x));
     let mut sum = simd.zero();
-    for (from, to) in from.chunks(S::LANES).zip(to.chunks_mut(S::LANES)) {
-        let x = exp(simd, simd.load_partial(from) - base);
-        simd.store_partial(x, to);
-        // Lanes past the end would count; read back, they are zero.
-        sum = sum + if to.len() < S::LANES { simd.load_partial(to) } else { x };
+    for (x, out) in x.chunks(S::LANES).zip(out.chunks_mut(S::LANES)) {
+        let power = exp(simd, simd.load_partial(x) - base);
+        simd.store_partial(power, out);
+        // Lanes beyond the end are not zero before the store; reading back makes them zero.
+        sum = sum + if out.len() < S::LANES { simd.load_partial(out) } else { power };
     }
     if is_log {
         let log = ln(simd, simd.splat(sum.sum()));
-        for (from, to) in from.chunks(S::LANES).zip(to.chunks_mut(S::LANES)) {
-            simd.store_partial(simd.load_partial(from) - base - log, to);
+        for (x, out) in x.chunks(S::LANES).zip(out.chunks_mut(S::LANES)) {
+            simd.store_partial(simd.load_partial(x) - base - log, out);
         }
     } else {
         let scale = simd.splat(1.0 / sum.sum());
-        for to in to.chunks_mut(S::LANES) {
-            simd.store_partial(simd.load_partial(to) * scale, to);
+        for out in out.chunks_mut(S::LANES) {
+            simd.store_partial(simd.load_partial(out) * scale, out);
         }
     }
 }
 
-/// The largest number; unspecified when one is NaN.
+/// Maximum of a slice; unspecified if a value is NaN.
 #[inline(always)]
-fn largest<S: Simd>(simd: S, numbers: &[f32]) -> f32 {
-    let (whole, rest) = numbers.split_at(numbers.len() - numbers.len() % S::LANES);
+fn max<S: Simd>(simd: S, values: &[f32]) -> f32 {
+    let (whole, rest) = values.split_at(values.len() - values.len() % S::LANES);
     let mut max = simd.splat(f32::NEG_INFINITY);
     for x in whole.chunks_exact(S::LANES) {
         max = max.max(simd.load(x));
@@ -97,32 +96,32 @@ fn largest<S: Simd>(simd: S, numbers: &[f32]) -> f32 {
     rest.iter().fold(max.max_lane(), |max, &x| if max > x { max } else { x })
 }
 
-/// As many lines as there are lanes, side by side.
+/// Adjacent columns, one per lane.
 #[inline(always)]
-fn columns<S: Simd>(simd: S, inner: usize, from: &[f32], to: &mut [f32], is_log: bool) {
+fn columns<S: Simd>(simd: S, inner: usize, x: &[f32], out: &mut [f32], is_log: bool) {
     for first in (0..inner).step_by(S::LANES) {
         let lanes = S::LANES.min(inner - first);
         let at = |row: usize| row * inner + first..row * inner + first + lanes;
-        let rows = from.len() / inner;
+        let rows = x.len() / inner;
         let mut max = simd.splat(f32::NEG_INFINITY);
         for row in 0..rows {
-            max = max.max(simd.load_partial(&from[at(row)]));
+            max = max.max(simd.load_partial(&x[at(row)]));
         }
         let mut sum = simd.zero();
         for row in 0..rows {
-            let x = exp(simd, simd.load_partial(&from[at(row)]) - max);
-            simd.store_partial(x, &mut to[at(row)]);
-            sum = sum + x;
+            let power = exp(simd, simd.load_partial(&x[at(row)]) - max);
+            simd.store_partial(power, &mut out[at(row)]);
+            sum = sum + power;
         }
         let (log, scale) = (ln(simd, sum), simd.splat(1.0) / sum);
         for row in 0..rows {
-            let to = &mut to[at(row)];
+            let out = &mut out[at(row)];
             let y = if is_log {
-                simd.load_partial(&from[at(row)]) - max - log
+                simd.load_partial(&x[at(row)]) - max - log
             } else {
-                simd.load_partial(to) * scale
+                simd.load_partial(out) * scale
             };
-            simd.store_partial(y, to);
+            simd.store_partial(y, out);
         }
     }
 }
@@ -160,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn lines() {
+    fn every_layout() {
         for (outer, len, inner) in
             [(2, 5, 1), (1, 33, 1), (3, 7, 5), (2, 3, 37), (1, 1, 1), (0, 3, 2)]
         {
@@ -171,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn special_values() {
+    fn infinities_and_nan() {
         let (inf, nan) = (f32::INFINITY, f32::NAN);
         let rows = [1000.0, 999.0, -1000.0, -inf, 0.0, 1.0, -inf, -inf, -inf, inf, 0.0, 1.0];
         check(Axis { outer: 4, len: 3, inner: 1 }, &rows);

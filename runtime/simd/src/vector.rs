@@ -1,200 +1,203 @@
-//! What a vector register can do: the traits in which arithmetic is written once for all
-//! instruction sets.
+//! Portable vector traits: arithmetic is written once against them and compiled for each
+//! instruction set.
 
 #![expect(unsafe_code, reason = "declares loads and stores through pointers")]
 
 use core::ops::{Add, BitAnd, BitOr, Div, Mul, Neg, Not, Sub};
 
-/// An instruction set, as a token that exists only where the processor has it.
+/// An instruction set, as a token that exists only if the processor supports it.
 ///
-/// Generic code takes the token, makes vectors from it and is `#[inline(always)]` down to the
-/// methods of these traits: only then do the instructions end up in the function that
+/// Generic code takes the token, creates vectors from it, and is `#[inline(always)]` down to the
+/// methods of these traits. Only then are the instructions emitted into the function that
 /// [`Routine`](crate::Routine) compiles for the instruction set.
 pub trait Simd: Copy + Send + Sync + 'static {
-    /// Numbers in a vector: a power of two, at most 16.
+    /// 32-bit lanes of a vector: a power of two, at most 16.
     const LANES: usize;
     /// Vector registers of the processor.
     const REGISTERS: usize;
-    /// Whether sums of products of bytes are made of four at a time ([`Simd::add_dot4`]), not of
-    /// pairs that were widened.
+    /// True if int8 dot products are computed four bytes at a time ([`Simd::add_dot4`]), and not
+    /// two at a time after widening to 16 bits ([`Int::add_dot2`]).
     const HAS_DOT4: bool;
-    /// What is added to bytes before [`Simd::add_dot4`] multiplies them with weights: 128, so that
-    /// they have no sign, or nothing where the processor multiplies bytes that have one.
+    /// Offset that the caller adds to the left operand of [`Simd::add_dot4`]: 128 if the
+    /// instruction takes unsigned bytes there, 0 if it takes signed bytes.
     const DOT4_OFFSET: u8 = 128;
-    /// `LANES` numbers of 32 bits.
+    /// Vector of `LANES` `f32` values.
     type F32: Float<I32 = Self::I32, Mask = Self::Mask>;
-    /// `LANES` integers of 32 bits.
+    /// Vector of `LANES` `i32` values.
     type I32: Int<F32 = Self::F32, Mask = Self::Mask>;
-    /// A truth value for each lane.
+    /// Vector of `LANES` booleans.
     type Mask: Mask<F32 = Self::F32>;
 
-    /// `value` in every lane.
+    /// Broadcasts `value` to all lanes.
     fn splat(self, value: f32) -> Self::F32;
 
-    /// `value` in every lane.
+    /// Broadcasts `value` to all lanes.
     fn splat_i32(self, value: i32) -> Self::I32;
 
-    /// The numbers from `from` on.
+    /// Loads `LANES` values. No alignment is required.
     ///
     /// # Safety
-    /// `LANES` numbers can be read there; no alignment is needed.
-    unsafe fn load_ptr(self, from: *const f32) -> Self::F32;
+    /// `ptr` is valid for reads of `LANES` values.
+    unsafe fn load_ptr(self, ptr: *const f32) -> Self::F32;
 
-    /// The first `len` numbers from `from` on, and zeros.
+    /// Loads the first `len` lanes; the others are zero.
     ///
     /// # Safety
-    /// The smaller of `len` and `LANES` numbers can be read there.
-    unsafe fn load_partial_ptr(self, from: *const f32, len: usize) -> Self::F32;
+    /// `ptr` is valid for reads of the smaller of `len` and `LANES` values.
+    unsafe fn load_partial_ptr(self, ptr: *const f32, len: usize) -> Self::F32;
 
-    /// Says that what lies at `from`, wherever that is, is read soon.
+    /// Prefetches the cache line at `ptr`. The pointer may be invalid.
     #[inline(always)]
-    fn prefetch<T>(self, _from: *const T) {}
+    fn prefetch<T>(self, _ptr: *const T) {}
 
-    /// Writes all lanes from `to` on.
+    /// Stores all lanes. No alignment is required.
     ///
     /// # Safety
-    /// `LANES` numbers can be written there; no alignment is needed.
-    unsafe fn store_ptr(self, value: Self::F32, to: *mut f32);
+    /// `ptr` is valid for writes of `LANES` values.
+    unsafe fn store_ptr(self, value: Self::F32, ptr: *mut f32);
 
-    /// Writes the first `len` lanes from `to` on.
+    /// Stores the first `len` lanes.
     ///
     /// # Safety
-    /// The smaller of `len` and `LANES` numbers can be written there.
-    unsafe fn store_partial_ptr(self, value: Self::F32, to: *mut f32, len: usize);
+    /// `ptr` is valid for writes of the smaller of `len` and `LANES` values.
+    unsafe fn store_partial_ptr(self, value: Self::F32, ptr: *mut f32, len: usize);
 
-    /// Writes the first `len` lanes from `to` on; what does not fit becomes the nearest that does.
+    /// Stores the first `len` lanes as int8 with saturation.
     ///
     /// # Safety
-    /// The smaller of `len` and `LANES` integers can be written there.
-    unsafe fn store_i8_ptr(self, value: Self::I32, to: *mut i8, len: usize);
+    /// `ptr` is valid for writes of the smaller of `len` and `LANES` values.
+    unsafe fn store_i8_ptr(self, value: Self::I32, ptr: *mut i8, len: usize);
 
-    /// `LANES` pairs of integers of 8 bits, each of them as an integer of 16 bits.
+    /// Loads `2 * LANES` int8 values and widens them to 16 bits, two per lane.
     ///
     /// # Safety
-    /// Twice as many integers as `LANES` can be read there.
+    /// `ptr` is valid for reads of `2 * LANES` values.
     #[inline(always)]
-    unsafe fn load_widened_i8_ptr(self, from: *const i8) -> Self::I32 {
+    unsafe fn load_widened_i8_ptr(self, ptr: *const i8) -> Self::I32 {
         let mut all = [0_i32; 16];
         for (lane, to) in all.iter_mut().enumerate().take(Self::LANES) {
-            let pair = from.wrapping_add(2 * lane);
-            // SAFETY: the caller vouches for both of the pair, which need no alignment.
+            let pair = ptr.wrapping_add(2 * lane);
+            // SAFETY: the caller guarantees both bytes of the pair, which need no alignment.
             let [low, high] = unsafe { pair.cast::<[i8; 2]>().read() };
             *to = (i32::from(low) & 0xffff) | (i32::from(high) << 16);
         }
-        // SAFETY: the array has 16 integers.
+        // SAFETY: the array holds 16 values.
         unsafe { self.load_ptr(all.as_ptr().cast()) }.to_bits()
     }
 
-    /// Twice `LANES` bytes of each of three rows, with [`Simd::DOT4_OFFSET`] added: in each lane one of
-    /// each row, and zero. The lanes are zipped (see [`Int::interleave_i16`]).
+    /// Loads `2 * LANES` int8 values of each of three rows and adds [`Simd::DOT4_OFFSET`]. Each
+    /// lane of the result holds one byte of each row and a zero byte. The vectors are interleaved
+    /// (see [`Int::interleave_i16`]).
     ///
     /// # Safety
-    /// So many can be read in each row.
+    /// Each row is valid for reads of `2 * LANES` values.
     #[inline(always)]
     unsafe fn load_three_rows_ptr(self, rows: [*const i8; 3]) -> [Self::I32; 2] {
-        let (byte, sign) = (
-            self.splat_i32(0x00ff_00ff),
-            self.splat_i32(0x0001_0001 * i32::from(Self::DOT4_OFFSET)),
-        );
+        let offset = 0x0001_0001 * i32::from(Self::DOT4_OFFSET);
+        let (byte, offset) = (self.splat_i32(0x00ff_00ff), self.splat_i32(offset));
         let [a, b, c] = rows.map(|row| {
-            // SAFETY: demanded of the caller.
+            // SAFETY: guaranteed by the caller.
             let words = unsafe { self.load_widened_i8_ptr(row) };
-            ((words & byte) + sign) & byte
+            ((words & byte) + offset) & byte
         });
         (a | b.shl::<8>()).interleave_i16(c)
     }
 
-    /// Writes the first `len` of two zipped vectors (see [`Int::interleave_i16`]) in their order, each
-    /// number within `bounds`, which are whole numbers, rounded, and `zero_point`, which is one of
-    /// 8 bits, added.
+    /// Requantizes two interleaved vectors and stores the first `len` values in column order:
+    /// `saturate(round(clamp(value, low, high)) + zero_point)`.
+    ///
+    /// The bounds are integers, and `zero_point` fits int8. NaN becomes the lower bound.
     ///
     /// # Safety
-    /// The smaller of `len` and twice `LANES` integers can be written there.
+    /// `ptr` is valid for writes of the smaller of `len` and `2 * LANES` values.
     #[inline(always)]
     unsafe fn store_interleaved_i8_ptr(
         self,
         values: [Self::F32; 2],
         zero_point: i32,
-        bounds: (f32, f32),
-        to: *mut i8,
+        (low, high): (f32, f32),
+        ptr: *mut i8,
         len: usize,
     ) {
         let values = self.deinterleave(values);
         for (half, value) in values.into_iter().enumerate() {
-            // What is no number becomes the lower bound.
-            let bounded = value.max(self.splat(bounds.0)).min(self.splat(bounds.1));
+            // NaN becomes the lower bound.
+            let bounded = value.max(self.splat(low)).min(self.splat(high));
             let value = bounded.round_to_i32() + self.splat_i32(zero_point);
-            let at = half * Self::LANES;
-            // SAFETY: demanded of the caller.
-            unsafe { self.store_i8_ptr(value, to.wrapping_add(at), len.saturating_sub(at)) }
+            let start = half * Self::LANES;
+            // SAFETY: guaranteed by the caller.
+            unsafe { self.store_i8_ptr(value, ptr.wrapping_add(start), len.saturating_sub(start)) }
         }
     }
 
-    /// Writes for each byte of `x` that of `table` in its place, as far as whole vectors reach; how
-    /// far that is. None where the processor looks up single bytes as fast.
+    /// Writes `table[x[i]]` to `out[i]` for whole vectors, and returns the number of bytes written.
+    /// Returns zero if the processor has no faster instruction than a scalar load.
     #[inline(always)]
-    fn lookup_bytes(self, _table: &[u8; 256], _x: &[u8], _to: &mut [u8]) -> usize {
+    fn lookup_bytes(self, _table: &[u8; 256], _x: &[u8], _out: &mut [u8]) -> usize {
         0
     }
 
-    /// `sum`, and the products of the four bytes of each lane of `a`, which have [`Simd::DOT4_OFFSET`]
-    /// added, and of `b`, which have a sign.
+    /// Adds to each lane of `sum` the dot product of its four bytes in `a` and in `b`. The bytes of
+    /// `a` have [`Simd::DOT4_OFFSET`] added; the bytes of `b` are signed.
     fn add_dot4(self, sum: Self::I32, a: Self::I32, b: Self::I32) -> Self::I32;
 
-    /// `sum`, and the products of bytes without sign, below 16, with those of `x`, which have one.
-    /// It begins with zeros and is brought together by [`Simd::reduce_dot4_u4`], after at most eight times.
-    /// Where there are quads this is one: below 16, a byte is the same with a sign and without.
+    /// Adds the dot products of the unsigned 4-bit values in the bytes of `nibbles` with the signed
+    /// bytes of `x`.
+    ///
+    /// `sum` starts at zero, and [`Simd::reduce_dot4_u4`] completes it after at most eight
+    /// additions, before the 16-bit partial sums overflow. With [`Simd::HAS_DOT4`] this is
+    /// [`Simd::add_dot4`]: a byte below 16 has the same value signed and unsigned.
     #[inline(always)]
     fn add_dot4_u4(self, sum: Self::I32, nibbles: Self::I32, x: Self::I32) -> Self::I32 {
         self.add_dot4(sum, nibbles, x)
     }
 
-    /// The sum for each lane of what [`Simd::add_dot4_u4`] added up: `sum` itself where there are
-    /// quads.
+    /// Completes the sums of [`Simd::add_dot4_u4`] to one int32 per lane. With [`Simd::HAS_DOT4`]
+    /// this is the identity.
     #[inline(always)]
     fn reduce_dot4_u4(self, sum: Self::I32) -> Self::I32 {
         sum
     }
 
-    /// Two zipped vectors (see [`Int::interleave_i16`]) in the order of their channels.
+    /// Converts two interleaved vectors (see [`Int::interleave_i16`]) to column order.
     fn deinterleave(self, values: [Self::F32; 2]) -> [Self::F32; 2];
 
-    /// Zeros.
+    /// Vector of zeros.
     #[inline(always)]
     fn zero(self) -> Self::F32 {
         self.splat(0.0)
     }
 
-    /// The first `LANES` numbers of `from`.
+    /// Loads the first `LANES` values of `from`.
     ///
     /// # Panics
-    /// When there are fewer.
+    /// If `from` is shorter.
     #[inline(always)]
     fn load(self, from: &[f32]) -> Self::F32 {
         let from = &from[..Self::LANES];
-        // SAFETY: the slice holds `LANES` numbers.
+        // SAFETY: the slice holds `LANES` values.
         unsafe { self.load_ptr(from.as_ptr()) }
     }
 
-    /// The first numbers of `from`, with zeros when they are fewer than `LANES`.
+    /// Loads up to `LANES` values of `from`; missing lanes are zero.
     #[inline(always)]
     fn load_partial(self, from: &[f32]) -> Self::F32 {
         // SAFETY: no more is read than the slice holds.
         unsafe { self.load_partial_ptr(from.as_ptr(), from.len()) }
     }
 
-    /// Writes all lanes to the first `LANES` places of `to`.
+    /// Stores all lanes to the first `LANES` elements of `to`.
     ///
     /// # Panics
-    /// When there are fewer.
+    /// If `to` is shorter.
     #[inline(always)]
     fn store(self, value: Self::F32, to: &mut [f32]) {
         let to = &mut to[..Self::LANES];
-        // SAFETY: the slice holds `LANES` numbers.
+        // SAFETY: the slice holds `LANES` values.
         unsafe { self.store_ptr(value, to.as_mut_ptr()) }
     }
 
-    /// Writes as many lanes to `to` as it has places.
+    /// Stores as many lanes as `to` has elements.
     #[inline(always)]
     fn store_partial(self, value: Self::F32, to: &mut [f32]) {
         // SAFETY: no more is written than the slice holds.
@@ -202,7 +205,7 @@ pub trait Simd: Copy + Send + Sync + 'static {
     }
 }
 
-/// A vector of numbers of 32 bits.
+/// Vector of `f32` lanes.
 pub trait Float:
     Copy
     + Add<Output = Self>
@@ -211,46 +214,46 @@ pub trait Float:
     + Div<Output = Self>
     + Neg<Output = Self>
 {
-    /// Integers of as many lanes.
+    /// Integer vector with the same number of lanes.
     type I32: Int<F32 = Self, Mask = Self::Mask>;
-    /// Truth values of as many lanes.
+    /// Boolean vector with the same number of lanes.
     type Mask: Mask<F32 = Self>;
 
-    /// `self · factor + addend`; rounded once where the processor can.
+    /// `self * factor + addend`; fused if the processor supports it.
     fn mul_add(self, factor: Self, addend: Self) -> Self;
-    /// `self` where it is less than `other`, else `other`: also where one of them is NaN.
+    /// `if self < other { self } else { other }`; returns `other` if one of them is NaN.
     fn min(self, other: Self) -> Self;
-    /// `self` where it is greater than `other`, else `other`: also where one of them is NaN.
+    /// `if self > other { self } else { other }`; returns `other` if one of them is NaN.
     fn max(self, other: Self) -> Self;
-    /// The magnitude.
+    /// Absolute value.
     fn abs(self) -> Self;
-    /// The square root.
+    /// Square root.
     fn sqrt(self) -> Self;
-    /// Where `self < other`.
+    /// `self < other`; false if one of them is NaN.
     fn lt(self, other: Self) -> Self::Mask;
-    /// Where `self <= other`.
+    /// `self <= other`; false if one of them is NaN.
     fn le(self, other: Self) -> Self::Mask;
-    /// Where `self == other`; never where one is NaN.
+    /// `self == other`; false if one of them is NaN.
     fn eq(self, other: Self) -> Self::Mask;
-    /// The nearest integers, halves to the even one; unspecified outside the range of `i32`.
+    /// Rounds to the nearest integer, ties to even; unspecified outside the range of `i32`.
     fn round_to_i32(self) -> Self::I32;
-    /// The same bits.
+    /// Reinterprets the bits as integers.
     fn to_bits(self) -> Self::I32;
-    /// The sum of the lanes.
+    /// Sum of all lanes.
     fn sum(self) -> f32;
-    /// The smallest lane; unspecified when one is NaN.
+    /// Minimum of all lanes; unspecified if one is NaN.
     fn min_lane(self) -> f32;
-    /// The largest lane; unspecified when one is NaN.
+    /// Maximum of all lanes; unspecified if one is NaN.
     fn max_lane(self) -> f32;
 
-    /// Where the number is NaN.
+    /// True in the lanes that are NaN.
     #[inline(always)]
     fn is_nan(self) -> Self::Mask {
         !self.eq(self)
     }
 }
 
-/// A vector of integers of 32 bits, which wrap.
+/// Vector of `i32` lanes with wrapping arithmetic.
 pub trait Int:
     Copy
     + Add<Output = Self>
@@ -260,54 +263,54 @@ pub trait Int:
     + BitAnd<Output = Self>
     + BitOr<Output = Self>
 {
-    /// Numbers of as many lanes.
+    /// `f32` vector with the same number of lanes.
     type F32: Float<I32 = Self>;
-    /// Truth values of as many lanes.
+    /// Boolean vector with the same number of lanes.
     type Mask: Mask<F32 = Self::F32>;
 
-    /// The nearest numbers.
+    /// Converts to the nearest `f32`.
     fn to_f32(self) -> Self::F32;
-    /// The same bits.
+    /// Reinterprets the bits as `f32`.
     fn bitcast(self) -> Self::F32;
-    /// The bits moved up by `N`, which is less than 32.
+    /// Shifts left by `N`, which is less than 32.
     fn shl<const N: u32>(self) -> Self;
-    /// The bits moved down by `N`, which is less than 32; the sign fills up.
+    /// Shifts right by `N`, which is less than 32, with sign extension.
     fn shr<const N: u32>(self) -> Self;
-    /// Adds the products of the lower and of the upper halves of `a` and `b`, each half an integer
-    /// of 16 bits with a sign.
+    /// Adds to each lane the dot product of its two 16-bit halves in `a` and in `b`, signed.
     #[must_use]
     fn add_dot2(self, a: Self, b: Self) -> Self;
-    /// The sums of the lower and of the upper halves, each an integer of 16 bits, which wraps.
+    /// Adds the 16-bit halves of the lanes, wrapping.
     #[must_use]
     fn add_i16(self, other: Self) -> Self;
-    /// The same, of differences.
+    /// Subtracts the 16-bit halves of the lanes, wrapping.
     #[must_use]
     fn sub_i16(self, other: Self) -> Self;
-    /// The lower and the upper bytes of both halves, as integers of 16 bits with a sign.
+    /// Sign-extends the low bytes of the 16-bit halves, and the high bytes, to 16 bits.
     fn widen_bytes(self) -> [Self; 2];
-    /// Pairs each integer of 16 bits with that of `other` in the same place. Of every eight
-    /// places, the first four go to the first vector and the others to the second: place `p` to
-    /// lane `p / 8 * 4 + p % 4` of vector `p % 8 / 4`. Such vectors are zipped.
+    /// Pairs each 16-bit half of `self` with the same half of `other`, in *interleaved order*.
+    ///
+    /// Of every eight halves, the first four go to the first vector and the others to the second:
+    /// half `p` goes to lane `p / 8 * 4 + p % 4` of vector `p % 8 / 4`.
     fn interleave_i16(self, other: Self) -> [Self; 2];
-    /// The lowest bytes of three vectors: that of `self` becomes the highest byte, those of `b` and
-    /// of `c` follow, and the lowest byte is zero.
+    /// Joins the lowest bytes of three vectors: bits 24 to 31 from `self`, 16 to 23 from `b`, 8 to
+    /// 15 from `c`. The lowest byte is zero.
     #[must_use]
     fn join_low_bytes(self, b: Self, c: Self) -> Self;
-    /// The lower four and the upper four bits of each byte, as bytes.
+    /// Low four bits and high four bits of each byte, as bytes.
     fn split_nibbles(self) -> [Self; 2];
-    /// Where `self < other`.
+    /// `self < other`.
     fn lt(self, other: Self) -> Self::Mask;
-    /// Where `self == other`.
+    /// `self == other`.
     fn eq(self, other: Self) -> Self::Mask;
 }
 
-/// A truth value for each lane.
+/// Vector of booleans.
 pub trait Mask: Copy + BitAnd<Output = Self> + BitOr<Output = Self> + Not<Output = Self> {
-    /// Numbers of as many lanes.
+    /// `f32` vector with the same number of lanes.
     type F32: Copy;
 
-    /// `yes` where it is true, else `no`.
+    /// `yes` in the lanes that are true, otherwise `no`.
     fn select(self, yes: Self::F32, no: Self::F32) -> Self::F32;
-    /// Whether it is true anywhere.
+    /// True if any lane is true.
     fn any(self) -> bool;
 }

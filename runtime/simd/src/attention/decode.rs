@@ -1,18 +1,19 @@
 //! Attention for few query rows per key-value head, vectorized along `head_dim`.
 //!
-//! Blocks of keys are processed for all heads before the next block, because the heads of a position
-//! are usually adjacent in a KV cache, which is then read once and in order. Within a block, all keys
-//! are read before all values, so that the hardware prefetcher follows few streams.
+//! Blocks of keys are processed for all heads before the next block, because the heads of a
+//! position are usually adjacent in a KV cache, which is then read once and in order. Within a
+//! block, all keys are read before all values, so that the hardware prefetcher follows few streams.
 
 use super::{Attention, BlockBuffers, RowIndex, TensorDataMut, reciprocal};
 use crate::{Float, Simd, math::exp};
 
-/// Keys per block. The keys and values of all heads of a block fit the cache. The rows of a head are
-/// strided, so each is a stream of its own to the hardware prefetcher; more rows exceed its streams.
+/// Keys per block. The keys and values of all heads of a block fit the cache. The rows of a head
+/// are strided, so each is a stream of its own to the hardware prefetcher; more rows exceed its
+/// streams.
 const BLOCK_KEYS: usize = 16;
 
-/// Scratch buffer per query row, in elements: the query, its accumulators, maximum and total, and its
-/// scores.
+/// Scratch buffer per query row, in elements: the query, its accumulators, maximum and total, and
+/// its scores.
 pub(super) fn scratch_len(head_dim: usize) -> Option<usize> {
     head_dim.checked_mul(2)?.checked_add(2 + BLOCK_KEYS)
 }
@@ -119,8 +120,8 @@ fn dots<S: Simd, const R: usize>(simd: S, keys: &[f32], stride: usize, query: &[
     dots
 }
 
-/// Replaces the scores of a block by weights, and rescales the total and the sums of earlier blocks to
-/// the new maximum score.
+/// Replaces the scores of a block by weights, and rescales the total and the sums of earlier blocks
+/// to the new maximum score.
 #[inline(always)]
 fn rescale<S: Simd>(simd: S, scores: &mut [f32], max: &mut f32, total: &mut f32, sums: &mut [f32]) {
     let old_max = *max;

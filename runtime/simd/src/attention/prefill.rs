@@ -1,9 +1,9 @@
 //! Attention for many query rows per key-value head: one vector lane per query.
 //!
 //! Queries, scores and sums are transposed: a row of lanes per element of `head_dim` or per key, so
-//! that each element of a key or value is broadcast to all lanes. The keys and values of a block are
-//! copied to contiguous rows, because rows of other heads between them would map to the same cache
-//! sets; several tiles of queries share the copies.
+//! that each element of a key or value is broadcast to all lanes. The keys and values of a block
+//! are copied to contiguous rows, because rows of other heads between them would map to the same
+//! cache sets; several tiles of queries share the copies.
 
 use super::{
     Attention, BLOCK_KEYS, BlockBuffers, MAX_QUERY_LANES, RowIndex, TensorDataMut, reciprocal,
@@ -155,8 +155,8 @@ impl<S: Simd> Tile<'_, '_, S> {
         }
     }
 
-    /// Maximum score of each query: of `max` and of the `block` keys from `first_key` on. Hides keys
-    /// that the causal mask excludes.
+    /// Maximum score of each query: of `max` and of the `block` keys from `first_key` on. Hides
+    /// keys that the causal mask excludes.
     #[inline(always)]
     fn max_scores(&mut self, mut max: Pair<S>, first_key: usize, block: usize) -> Pair<S> {
         let (simd, visible) = (self.simd, self.visible);
@@ -181,8 +181,8 @@ impl<S: Simd> Tile<'_, '_, S> {
         max
     }
 
-    /// Replaces scores by weights, and rescales the totals and the sums of earlier blocks to the new
-    /// maximum scores.
+    /// Replaces scores by weights, and rescales the totals and the sums of earlier blocks to the
+    /// new maximum scores.
     #[inline(always)]
     fn rescale(&mut self, old_max: Pair<S>, max: Pair<S>, block: usize) {
         let (simd, hidden) = (self.simd, self.simd.splat(f32::NEG_INFINITY));

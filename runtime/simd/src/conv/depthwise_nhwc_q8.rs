@@ -33,8 +33,8 @@ const NEAR: usize = 4096;
 pub struct DepthwiseNhwcQ8<'d> {
     /// Pixels of `channels` integers.
     pub x: &'d [i8],
-    /// What taps are that [`PADDING_OFFSET`] stands for: what zero is stored as, in each channel. Few
-    /// channels are faster with as many as [`panel_cols`].
+    /// What taps are that [`PADDING_OFFSET`] stands for: what zero is stored as, in each channel.
+    /// Few channels are faster with as many as [`panel_cols`].
     pub zero_points: &'d [i8],
     /// The first integer of each tap of each result.
     pub offsets: &'d [u32],
@@ -286,7 +286,8 @@ impl Part<'_, '_> {
         let rows = self.out.len() / channels;
         // A copy, which no result can overwrite.
         let end = *self.end;
-        // Taps from which two vectors can be read; what follows the channels is multiplied by zeros.
+        // Taps from which two vectors can be read; what follows the channels is multiplied by
+        // zeros.
         let enough =
             x.len().checked_sub(2 * S::LANES).filter(|_| zero_points.len() >= 2 * S::LANES);
         let is_wide = |place: &u32| {

@@ -2,8 +2,8 @@
 //! 36 multiplications for each pair of channels instead of 144. Channels of a pixel lie together,
 //! and the step is one.
 //!
-//! Tiles of the input and kernels are transformed, each of the 36 places of the transformed tiles is
-//! a product of matrices, and what that gives is transformed to outputs. Weights are those that
+//! Tiles of the input and kernels are transformed, each of the 36 places of the transformed tiles
+//! is a product of matrices, and what that gives is transformed to outputs. Weights are those that
 //! plain convolutions have packed, since memory takes longer to read transformed ones than a
 //! processor to transform them; they are transformed for some tiles at a time.
 //!

@@ -50,8 +50,8 @@ pub struct StridedOperand<'d> {
 }
 
 impl<'d> StridedOperand<'d> {
-    /// `count` lines of `depth` elements each; `None` when not all are in `data`, or the elements of a
-    /// line lie in one place.
+    /// `count` lines of `depth` elements each; `None` when not all are in `data`, or the elements
+    /// of a line lie in one place.
     pub fn new(data: &'d [f32], vectors: Dim, elements: Dim) -> Option<Self> {
         let (Dim { len: count, stride: step }, Dim { len: depth, stride: k_step }) =
             (vectors, elements);
@@ -97,8 +97,8 @@ fn pack(from: &[f32], step: usize, k_step: usize, part: PanelRange, to: &mut [f3
         }
         return;
     }
-    // StridedOperand that lie one after the other are read some elements at a time, so that both sides of
-    // the transposition stay in the cache.
+    // StridedOperand that lie one after the other are read some elements at a time, so that both
+    // sides of the transposition stay in the cache.
     const TILE: usize = 16;
     for (tile, to) in to.chunks_mut(TILE * width).enumerate() {
         for line in 0..count {

@@ -5,8 +5,8 @@
 //! that costs a sum is no more than the order in which its products are added up.
 //!
 //! Panels are two vectors wide and go in pairs. Of the four vectors of a row, three lie in three
-//! vectors of words of 32 bits, whose lowest bytes are the three bytes of the fourth. Such a word is
-//! read as it is: the byte is part of the number, and what it adds is taken off the other bytes.
+//! vectors of words of 32 bits, whose lowest bytes are the three bytes of the fourth. Such a word
+//! is read as it is: the byte is part of the number, and what it adds is taken off the other bytes.
 
 use super::WeightShape;
 use crate::{Float, Int, Isa, Mask, Routine, Simd, SizeError};
@@ -35,8 +35,8 @@ pub struct Fixed24<'d> {
     pub(super) units: &'d [f32],
 }
 
-/// The columns of whole pairs of panels, and the words of their numbers; `None` when that overflows,
-/// or where panels are one vector wide.
+/// The columns of whole pairs of panels, and the words of their numbers; `None` when that
+/// overflows, or where panels are one vector wide.
 fn sizes(isa: Isa, WeightShape { inner, cols }: WeightShape) -> Option<(usize, usize)> {
     let lanes = isa.lanes();
     let cols = (cols > lanes).then(|| cols.checked_next_multiple_of(4 * lanes))??;
@@ -64,11 +64,12 @@ impl<'d> Fixed24<'d> {
 
     /// Packs weights: `panel` writes those of the columns from a number on, as many as a panel has,
     /// as [`pack`](super::pack) leaves them. `false` where they cannot be packed: some are not
-    /// finite, or many are zeros among others, which would not stay zeros, or those of a column are so
-    /// different that small ones would lose too much.
+    /// finite, or many are zeros among others, which would not stay zeros, or those of a column are
+    /// so different that small ones would lose too much.
     ///
     /// # Panics
-    /// When `to` is shorter than [`Fixed24::packed_len`], or `scratch` than [`Fixed24::scratch_len`].
+    /// When `to` is shorter than [`Fixed24::packed_len`], or `scratch` than
+    /// [`Fixed24::scratch_len`].
     pub fn pack(
         isa: Isa,
         shape: WeightShape,

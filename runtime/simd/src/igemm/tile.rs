@@ -66,7 +66,8 @@ pub(super) fn run(isa: Isa, block: Block<'_, '_>) {
     }
 }
 
-/// Computes `block`, which was checked, when it has at most one row and panels are two vectors wide.
+/// Computes `block`, which was checked, when it has at most one row and panels are two vectors
+/// wide.
 #[inline(never)]
 pub(super) fn run_single_row(isa: Isa, block: Block<'_, '_>) {
     match block.product.weights {
@@ -204,7 +205,8 @@ impl Block<'_, '_> {
         fixed.units.get(col..).unwrap_or_default()
     }
 
-    /// What sums of the columns of a panel begin with: their bias, unless they have to be scaled first.
+    /// What sums of the columns of a panel begin with: their bias, unless they have to be scaled
+    /// first.
     #[inline(always)]
     fn start<S: Simd, W: Stored, const C: usize>(&self, simd: S, panel: usize) -> [S::F32; C] {
         let mut start = [simd.zero(); C];
@@ -397,7 +399,8 @@ impl Block<'_, '_> {
                 b.below(AHEAD).prefetch::<S, C>(simd);
                 simd.prefetch(aside.ahead);
                 aside.ahead = aside.ahead.wrapping_add(aside.step);
-                // SAFETY: `write` saw that all panels are there; each has `inner` rows of `C` vectors.
+                // SAFETY: `write` saw that all panels are there; each has `inner` rows of `C`
+                // vectors.
                 let mut columns = unsafe { b.load::<S, C>(simd) };
                 if R > 1 {
                     for column in &mut columns {

@@ -9,24 +9,25 @@ use core::{
 
 use crate::{Float, Int, Mask, Routine, Simd};
 
-/// Proof that the processor has AVX2 and FMA.
+/// Token: the processor has AVX2, FMA and F16C.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Avx2(());
 
-/// Eight numbers.
+/// Eight `f32` lanes.
 #[derive(Clone, Copy)]
 pub struct F32s(__m256);
 
-/// Eight integers.
+/// Eight `i32` lanes.
 #[derive(Clone, Copy)]
 pub struct I32s(__m256i);
 
-/// Eight truth values, each all ones or all zeros.
+/// Eight booleans, each all ones or all zeros.
 #[derive(Clone, Copy)]
 pub struct Bools(__m256);
 
 impl Avx2 {
-    /// The token, if the processor has the instructions and the system keeps the registers.
+    /// Returns the token if the processor has the instructions and the operating system saves the
+    /// registers.
     pub fn detect() -> Option<Self> {
         let all = is_x86_feature_detected!("avx2")
             && is_x86_feature_detected!("fma")
@@ -40,28 +41,28 @@ impl Avx2 {
         fn run<R: Routine>(token: Avx2, routine: R) -> R::Output {
             routine.run(token)
         }
-        // SAFETY: the token exists only where the processor has these features.
+        // SAFETY: the token exists only if the processor has these features.
         unsafe { run(self, routine) }
     }
 }
 
-/// An instruction on registers.
+/// Calls an intrinsic that accesses only registers.
 macro_rules! op {
     ($call:expr) => {
-        // SAFETY: tokens, and so the vectors made from them, exist only where the processor has
-        // the features that `Avx2::detect` asks for.
+        // SAFETY: tokens, and the vectors created from them, exist only if the processor has the
+        // features that `Avx2::detect` asks for.
         unsafe { $call }
     };
 }
 
-/// Eight ones and eight zeros: a window of eight has its first lanes set.
-static ONES: [i32; 16] = [-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0];
+/// Sliding masks: the eight values from index `8 - n` on have `n` lanes set.
+static MASKS: [i32; 16] = [-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0];
 
-/// The lanes below `len`.
+/// Mask of the lanes below `len`.
 #[inline(always)]
-fn first(len: usize) -> __m256i {
-    let window = &ONES[8 - len.min(8)..][..8];
-    // SAFETY: the window has eight integers, and callers have the instruction.
+fn lane_mask(len: usize) -> __m256i {
+    let window = &MASKS[8 - len.min(8)..][..8];
+    // SAFETY: the window holds eight values, and the caller has the instruction.
     unsafe { _mm256_loadu_si256(window.as_ptr().cast()) }
 }
 
@@ -82,44 +83,44 @@ impl Simd for Avx2 {
         I32s(op!(_mm256_set1_epi32(value)))
     }
     #[inline(always)]
-    unsafe fn load_ptr(self, from: *const f32) -> F32s {
-        // SAFETY: the caller vouches for eight numbers, the token for the instruction.
-        F32s(unsafe { _mm256_loadu_ps(from) })
+    unsafe fn load_ptr(self, ptr: *const f32) -> F32s {
+        // SAFETY: the caller guarantees eight values, the token the instruction.
+        F32s(unsafe { _mm256_loadu_ps(ptr) })
     }
     #[inline(always)]
-    unsafe fn load_partial_ptr(self, from: *const f32, len: usize) -> F32s {
-        // SAFETY: the caller vouches for `len` numbers, the token for the instruction.
-        F32s(unsafe { _mm256_maskload_ps(from, first(len)) })
+    unsafe fn load_partial_ptr(self, ptr: *const f32, len: usize) -> F32s {
+        // SAFETY: the caller guarantees `len` values, the token the instruction.
+        F32s(unsafe { _mm256_maskload_ps(ptr, lane_mask(len)) })
     }
     #[inline(always)]
-    unsafe fn store_ptr(self, value: F32s, to: *mut f32) {
-        // SAFETY: the caller vouches for eight places, the token for the instruction.
-        unsafe { _mm256_storeu_ps(to, value.0) }
+    unsafe fn store_ptr(self, value: F32s, ptr: *mut f32) {
+        // SAFETY: the caller guarantees eight elements, the token the instruction.
+        unsafe { _mm256_storeu_ps(ptr, value.0) }
     }
     #[inline(always)]
-    unsafe fn store_partial_ptr(self, value: F32s, to: *mut f32, len: usize) {
-        // SAFETY: the caller vouches for `len` places, the token for the instruction.
-        unsafe { _mm256_maskstore_ps(to, first(len), value.0) }
+    unsafe fn store_partial_ptr(self, value: F32s, ptr: *mut f32, len: usize) {
+        // SAFETY: the caller guarantees `len` elements, the token the instruction.
+        unsafe { _mm256_maskstore_ps(ptr, lane_mask(len), value.0) }
     }
     #[inline(always)]
-    unsafe fn store_i8_ptr(self, value: I32s, to: *mut i8, len: usize) {
+    unsafe fn store_i8_ptr(self, value: I32s, ptr: *mut i8, len: usize) {
         let (low, high) =
             op!((_mm256_castsi256_si128(value.0), _mm256_extracti128_si256::<1>(value.0)));
         let words = op!(_mm_packs_epi32(low, high));
         let bytes = op!(_mm_cvtsi128_si64(_mm_packs_epi16(words, words))).to_le_bytes();
         if len >= 8 {
-            // SAFETY: the caller vouches for eight places.
-            return unsafe { to.cast::<[u8; 8]>().write_unaligned(bytes) };
+            // SAFETY: the caller guarantees eight elements.
+            return unsafe { ptr.cast::<[u8; 8]>().write_unaligned(bytes) };
         }
         for (lane, byte) in bytes.into_iter().enumerate().take(len) {
-            // SAFETY: the caller vouches for `len` places.
-            unsafe { to.wrapping_add(lane).write(byte.cast_signed()) }
+            // SAFETY: the caller guarantees `len` elements.
+            unsafe { ptr.wrapping_add(lane).write(byte.cast_signed()) }
         }
     }
     #[inline(always)]
-    unsafe fn load_widened_i8_ptr(self, from: *const i8) -> I32s {
-        // SAFETY: the caller vouches for 16 integers, the token for the instruction.
-        let bytes = unsafe { _mm_loadu_si128(from.cast()) };
+    unsafe fn load_widened_i8_ptr(self, ptr: *const i8) -> I32s {
+        // SAFETY: the caller guarantees 16 values, the token the instruction.
+        let bytes = unsafe { _mm_loadu_si128(ptr.cast()) };
         I32s(op!(_mm256_cvtepi8_epi16(bytes)))
     }
     #[inline(always)]
@@ -127,29 +128,29 @@ impl Simd for Avx2 {
         self,
         values: [F32s; 2],
         zero_point: i32,
-        bounds: (f32, f32),
-        to: *mut i8,
+        (low, high): (f32, f32),
+        ptr: *mut i8,
         len: usize,
     ) {
-        let most = op!(_mm256_set1_ps(bounds.1));
-        let round = |x: F32s| op!(_mm256_cvtps_epi32(_mm256_min_ps(x.0, most)));
+        let high = op!(_mm256_set1_ps(high));
+        let round = |x: F32s| op!(_mm256_cvtps_epi32(_mm256_min_ps(x.0, high)));
         let words = op!(_mm256_packs_epi32(round(values[0]), round(values[1])));
         let words = op!(_mm256_adds_epi16(words, _mm256_set1_epi16(zero_point as i16)));
-        let least = (bounds.0.max(-512.0) as i32 + zero_point).clamp(-128, 127) as i8;
-        // What is below the range of 16 bits stays at its end, so that the bound is found here.
+        let low = (low.max(-512.0) as i32 + zero_point).clamp(-128, 127) as i8;
+        // The packs saturate values below 16 bits, so the lower bound is applied to the bytes.
         let bytes = op!({
             let halves = (_mm256_castsi256_si128(words), _mm256_extracti128_si256::<1>(words));
-            _mm_max_epi8(_mm_packs_epi16(halves.0, halves.1), _mm_set1_epi8(least))
+            _mm_max_epi8(_mm_packs_epi16(halves.0, halves.1), _mm_set1_epi8(low))
         });
         if len >= 16 {
-            // SAFETY: the caller vouches for 16 places.
-            return unsafe { _mm_storeu_si128(to.cast(), bytes) };
+            // SAFETY: the caller guarantees 16 elements.
+            return unsafe { _mm_storeu_si128(ptr.cast(), bytes) };
         }
         let mut all = [0_i8; 16];
-        // SAFETY: the array has 16 places.
+        // SAFETY: the array holds 16 values.
         unsafe { _mm_storeu_si128(all.as_mut_ptr().cast(), bytes) };
-        // SAFETY: the caller vouches for `len` places, which are no more than the array has.
-        unsafe { core::ptr::copy_nonoverlapping(all.as_ptr(), to, len) }
+        // SAFETY: the caller guarantees `len` elements, at most the length of the array.
+        unsafe { core::ptr::copy_nonoverlapping(all.as_ptr(), ptr, len) }
     }
     #[inline(always)]
     fn add_dot4(self, sum: I32s, a: I32s, b: I32s) -> I32s {
@@ -216,7 +217,7 @@ impl Neg for F32s {
     }
 }
 
-/// The lower half joined with the upper one by `$four`, and so on down to one number.
+/// Reduces a vector to one value: combines its halves by `$four`, then by `$one`.
 macro_rules! reduce {
     ($all:expr, $four:ident, $one:ident) => {{
         let all = $all;

@@ -1,4 +1,4 @@
-//! AVX-512 with F, BW, VL, DQ and VNNI: 16 lanes. Processors without VNNI run AVX2.
+//! AVX-512 with F, BW, VL, DQ and VNNI: 16 lanes. Processors without VNNI use AVX2.
 
 #![expect(unsafe_code, reason = "calls instructions that only some processors have")]
 
@@ -9,24 +9,25 @@ use core::{
 
 use crate::{Float, Int, Mask, Routine, Simd};
 
-/// Proof that the processor has AVX-512.
+/// Token: the processor has AVX-512.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Avx512(());
 
-/// 16 numbers.
+/// 16 `f32` lanes.
 #[derive(Clone, Copy)]
 pub struct F32s(__m512);
 
-/// 16 integers.
+/// 16 `i32` lanes.
 #[derive(Clone, Copy)]
 pub struct I32s(__m512i);
 
-/// 16 truth values.
+/// 16 booleans.
 #[derive(Clone, Copy)]
 pub struct Bools(__mmask16);
 
 impl Avx512 {
-    /// The token, if the processor has the instructions and the system keeps the registers.
+    /// Returns the token if the processor has the instructions and the operating system saves the
+    /// registers.
     pub fn detect() -> Option<Self> {
         let all = is_x86_feature_detected!("avx512f")
             && is_x86_feature_detected!("avx512bw")
@@ -45,47 +46,47 @@ impl Avx512 {
         fn run<R: Routine>(token: Avx512, routine: R) -> R::Output {
             routine.run(token)
         }
-        // SAFETY: the token exists only where the processor has these features.
+        // SAFETY: the token exists only if the processor has these features.
         unsafe { run(self, routine) }
     }
 }
 
-/// An instruction on registers.
+/// Calls an intrinsic that accesses only registers.
 macro_rules! op {
     ($call:expr) => {
-        // SAFETY: tokens, and so the vectors made from them, exist only where the processor has
-        // the features that `Avx512::detect` asks for.
+        // SAFETY: tokens, and the vectors created from them, exist only if the processor has the
+        // features that `Avx512::detect` asks for.
         unsafe { $call }
     };
 }
 
-/// See [`Simd::lookup_bytes`].
+/// [`Simd::lookup_bytes`] with the byte permutes of VBMI.
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
-fn lookup_bytes(table: &[u8; 256], x: &[u8], to: &mut [u8]) -> usize {
+fn lookup_bytes(table: &[u8; 256], x: &[u8], out: &mut [u8]) -> usize {
     let mut parts = [_mm512_setzero_si512(); 4];
     for (part, bytes) in parts.iter_mut().zip(table.as_chunks::<64>().0) {
-        // SAFETY: so many bytes are read as the vector has.
+        // SAFETY: the chunk holds the 64 bytes of a vector.
         *part = unsafe { _mm512_loadu_si512(bytes.as_ptr().cast()) };
     }
-    let pairs = x.as_chunks::<64>().0.iter().zip(to.as_chunks_mut::<64>().0);
+    let pairs = x.as_chunks::<64>().0.iter().zip(out.as_chunks_mut::<64>().0);
     let done = 64 * pairs.len();
-    for (x, to) in pairs {
+    for (x, out) in pairs {
         // SAFETY: as above.
         let x = unsafe { _mm512_loadu_si512(x.as_ptr().cast()) };
         let low = _mm512_permutex2var_epi8(parts[0], x, parts[1]);
         let high = _mm512_permutex2var_epi8(parts[2], x, parts[3]);
         let found = _mm512_mask_blend_epi8(_mm512_movepi8_mask(x), low, high);
-        // SAFETY: as above, written.
-        unsafe { _mm512_storeu_si512(to.as_mut_ptr().cast(), found) };
+        // SAFETY: as above.
+        unsafe { _mm512_storeu_si512(out.as_mut_ptr().cast(), found) };
     }
     done
 }
 
-/// See [`Int::add_dot2`]: one instruction, of which the compiler would make two.
+/// [`Int::add_dot2`] as one instruction; the intrinsics compile to two.
 #[inline]
 #[target_feature(enable = "avx512f,avx512vnni")]
 fn add_dot2(mut sum: __m512i, a: __m512i, b: __m512i) -> __m512i {
-    // SAFETY: callers have the features.
+    // SAFETY: the caller has the target features.
     unsafe {
         asm!(
             "vpdpwssd {sum}, {a}, {b}",
@@ -98,18 +99,18 @@ fn add_dot2(mut sum: __m512i, a: __m512i, b: __m512i) -> __m512i {
     sum
 }
 
-/// See [`Int::join_low_bytes`]: four instructions, of which the compiler would make five.
+/// [`Int::join_low_bytes`] as four instructions; the intrinsics compile to five.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
 fn join_low_bytes(a: __m512i, b: __m512i, c: __m512i) -> __m512i {
-    // Of each word the lowest byte, four times.
+    // Shuffle indices: the lowest byte of each word, four times.
     let lowest = _mm512_set4_epi32(0x0c0c_0c0c, 0x0808_0808, 0x0404_0404, 0);
-    // Bytes that are zero whatever they are taken from.
+    // A set high bit makes the shuffle write zero to that byte.
     let zero = |others: u32| _mm512_set1_epi32((0x8080_8080 & others).cast_signed());
     let third = _mm512_or_si512(lowest, zero(0xff00_ffff));
     let second = _mm512_or_si512(lowest, zero(0xffff_00ff));
     let bytes;
-    // SAFETY: callers have the features.
+    // SAFETY: the caller has the target features.
     unsafe {
         asm!(
             "vpslld {bytes}, {a}, 24",
@@ -128,9 +129,9 @@ fn join_low_bytes(a: __m512i, b: __m512i, c: __m512i) -> __m512i {
     bytes
 }
 
-/// The lanes below `len`.
+/// Mask of the lanes below `len`.
 #[inline(always)]
-fn first(len: usize) -> __mmask16 {
+fn lane_mask(len: usize) -> __mmask16 {
     if len >= 16 { u16::MAX } else { (1 << len) - 1 }
 }
 
@@ -151,43 +152,43 @@ impl Simd for Avx512 {
         I32s(op!(_mm512_set1_epi32(value)))
     }
     #[inline(always)]
-    unsafe fn load_ptr(self, from: *const f32) -> F32s {
-        // SAFETY: the caller vouches for 16 numbers, the token for the instruction.
-        F32s(unsafe { _mm512_loadu_ps(from) })
+    unsafe fn load_ptr(self, ptr: *const f32) -> F32s {
+        // SAFETY: the caller guarantees 16 values, the token the instruction.
+        F32s(unsafe { _mm512_loadu_ps(ptr) })
     }
     #[inline(always)]
-    unsafe fn load_partial_ptr(self, from: *const f32, len: usize) -> F32s {
-        // SAFETY: the caller vouches for `len` numbers, the token for the instruction.
-        F32s(unsafe { _mm512_maskz_loadu_ps(first(len), from) })
+    unsafe fn load_partial_ptr(self, ptr: *const f32, len: usize) -> F32s {
+        // SAFETY: the caller guarantees `len` values, the token the instruction.
+        F32s(unsafe { _mm512_maskz_loadu_ps(lane_mask(len), ptr) })
     }
     #[inline(always)]
-    fn prefetch<T>(self, from: *const T) {
-        op!(_mm_prefetch::<_MM_HINT_T0>(from.cast()));
+    fn prefetch<T>(self, ptr: *const T) {
+        op!(_mm_prefetch::<_MM_HINT_T0>(ptr.cast()));
     }
     #[inline(always)]
-    unsafe fn store_ptr(self, value: F32s, to: *mut f32) {
-        // SAFETY: the caller vouches for 16 places, the token for the instruction.
-        unsafe { _mm512_storeu_ps(to, value.0) }
+    unsafe fn store_ptr(self, value: F32s, ptr: *mut f32) {
+        // SAFETY: the caller guarantees 16 elements, the token the instruction.
+        unsafe { _mm512_storeu_ps(ptr, value.0) }
     }
     #[inline(always)]
-    unsafe fn store_partial_ptr(self, value: F32s, to: *mut f32, len: usize) {
-        // SAFETY: the caller vouches for `len` places, the token for the instruction.
-        unsafe { _mm512_mask_storeu_ps(to, first(len), value.0) }
+    unsafe fn store_partial_ptr(self, value: F32s, ptr: *mut f32, len: usize) {
+        // SAFETY: the caller guarantees `len` elements, the token the instruction.
+        unsafe { _mm512_mask_storeu_ps(ptr, lane_mask(len), value.0) }
     }
     #[inline(always)]
-    unsafe fn store_i8_ptr(self, value: I32s, to: *mut i8, len: usize) {
-        // SAFETY: the caller vouches for `len` places, the token for the instructions.
-        op!(_mm_mask_storeu_epi8(to, first(len), _mm512_cvtsepi32_epi8(value.0)));
+    unsafe fn store_i8_ptr(self, value: I32s, ptr: *mut i8, len: usize) {
+        // SAFETY: the caller guarantees `len` elements, the token the instructions.
+        op!(_mm_mask_storeu_epi8(ptr, lane_mask(len), _mm512_cvtsepi32_epi8(value.0)));
     }
     #[inline(always)]
-    unsafe fn load_widened_i8_ptr(self, from: *const i8) -> I32s {
-        // SAFETY: the caller vouches for 32 integers, the token for the instruction.
-        let bytes = unsafe { _mm256_loadu_si256(from.cast()) };
+    unsafe fn load_widened_i8_ptr(self, ptr: *const i8) -> I32s {
+        // SAFETY: the caller guarantees 32 values, the token the instruction.
+        let bytes = unsafe { _mm256_loadu_si256(ptr.cast()) };
         I32s(op!(_mm512_cvtepi8_epi16(bytes)))
     }
     #[inline(always)]
     unsafe fn load_three_rows_ptr(self, rows: [*const i8; 3]) -> [I32s; 2] {
-        // SAFETY: the caller vouches for 32 bytes, the token for the instruction.
+        // SAFETY: the caller guarantees 32 bytes, the token the instruction.
         let a = unsafe { _mm256_loadu_si256(rows[0].cast()) };
         // SAFETY: as above.
         let b = unsafe { _mm256_loadu_si256(rows[1].cast()) };
@@ -196,9 +197,9 @@ impl Simd for Avx512 {
         let (a, b, c) =
             op!((_mm512_cvtepu8_epi16(a), _mm512_cvtepu8_epi16(b), _mm512_cvtepu8_epi16(c)));
         op!({
-            // The sign of each byte is turned around: `(a | b) ^ c`.
-            let (b, both) = (_mm512_slli_epi16::<8>(b), _mm512_set1_epi8(-128));
-            let ab = _mm512_ternarylogic_epi32::<0x56>(a, b, both);
+            // Adds 128 to each byte by flipping its high bit: `(a | b) ^ c`.
+            let (b, sign) = (_mm512_slli_epi16::<8>(b), _mm512_set1_epi8(-128));
+            let ab = _mm512_ternarylogic_epi32::<0x56>(a, b, sign);
             let c = _mm512_xor_si512(c, _mm512_set1_epi16(128));
             [I32s(_mm512_unpacklo_epi16(ab, c)), I32s(_mm512_unpackhi_epi16(ab, c))]
         })
@@ -209,12 +210,12 @@ impl Simd for Avx512 {
         [a, b]: [F32s; 2],
         zero_point: i32,
         (low, high): (f32, f32),
-        to: *mut i8,
+        ptr: *mut i8,
         len: usize,
     ) {
         let zero = zero_point.clamp(-128, 127) as i16;
         let low = (low + f32::from(zero)) as i8;
-        // What is below the range of 16 bits stays at its end, so that this bound is found later.
+        // The packs saturate values below 16 bits, so the lower bound is applied to the bytes.
         let bytes = op!({
             let high = _mm512_set1_ps(high);
             let [a, b] = [_mm512_min_ps(high, a.0), _mm512_min_ps(high, b.0)];
@@ -223,20 +224,20 @@ impl Simd for Avx512 {
             _mm256_max_epi8(bytes, _mm256_set1_epi8(low))
         });
         if len >= 32 {
-            // SAFETY: the caller vouches for 32 places, the token for the instruction.
-            unsafe { _mm256_storeu_si256(to.cast(), bytes) }
+            // SAFETY: the caller guarantees 32 elements, the token the instruction.
+            unsafe { _mm256_storeu_si256(ptr.cast(), bytes) }
         } else {
-            // SAFETY: the caller vouches for `len` places, the token for the instruction.
-            unsafe { _mm256_mask_storeu_epi8(to, (1 << len) - 1, bytes) }
+            // SAFETY: the caller guarantees `len` elements, the token the instruction.
+            unsafe { _mm256_mask_storeu_epi8(ptr, (1 << len) - 1, bytes) }
         }
     }
     #[inline(always)]
-    fn lookup_bytes(self, table: &[u8; 256], x: &[u8], to: &mut [u8]) -> usize {
+    fn lookup_bytes(self, table: &[u8; 256], x: &[u8], out: &mut [u8]) -> usize {
         if !is_x86_feature_detected!("avx512vbmi") {
             return 0;
         }
-        // SAFETY: the processor has the instructions.
-        unsafe { lookup_bytes(table, x, to) }
+        // SAFETY: the processor has VBMI, and the token the other features.
+        unsafe { lookup_bytes(table, x, out) }
     }
     #[inline(always)]
     fn add_dot4(self, sum: I32s, a: I32s, b: I32s) -> I32s {
@@ -244,16 +245,16 @@ impl Simd for Avx512 {
     }
     #[inline(always)]
     fn deinterleave(self, [a, b]: [F32s; 2]) -> [F32s; 2] {
-        // InputRows 0 to 3 and 8 to 11 of both, then 4 to 7 and 12 to 15, each four in turn.
-        let turns = |first: i32| {
+        // Lanes 0 to 3 of `a`, 0 to 3 of `b`, 4 to 7 of `a`, 4 to 7 of `b`; `first` is 0 or 8.
+        let indices = |first: i32| {
             let lane = |at: i32| first + at / 8 * 4 + at % 4 + at % 8 / 4 * 16;
             let all: [i32; 16] = core::array::from_fn(|at| lane(at as i32));
-            // SAFETY: the array has 16 integers.
+            // SAFETY: the array holds 16 values.
             op!(_mm512_loadu_si512(all.as_ptr().cast()))
         };
         op!([
-            F32s(_mm512_permutex2var_ps(a.0, turns(0), b.0)),
-            F32s(_mm512_permutex2var_ps(a.0, turns(8), b.0))
+            F32s(_mm512_permutex2var_ps(a.0, indices(0), b.0)),
+            F32s(_mm512_permutex2var_ps(a.0, indices(8), b.0))
         ])
     }
 }

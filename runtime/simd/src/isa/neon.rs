@@ -1,4 +1,4 @@
-//! NEON of 64-bit ARM: four lanes; with or without products of four bytes at a time.
+//! NEON of 64-bit ARM: four lanes, with or without int8 dot products.
 
 #![expect(unsafe_code, reason = "loads and stores through pointers")]
 
@@ -9,19 +9,19 @@ use core::{
 
 use crate::{Float, Int, Mask, Routine, Simd};
 
-/// NEON, which every processor of the target has, and proof of its dot products if `DOT`.
+/// Token: NEON, which every processor of the target has, and its int8 dot products if `DOT`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Neon<const DOT: bool>(());
 
-/// Four numbers.
+/// Four `f32` lanes.
 #[derive(Clone, Copy)]
 pub struct F32s(float32x4_t);
 
-/// Four integers.
+/// Four `i32` lanes.
 #[derive(Clone, Copy)]
 pub struct I32s(int32x4_t);
 
-/// Four truth values, each all ones or all zeros.
+/// Four booleans, each all ones or all zeros.
 #[derive(Clone, Copy)]
 pub struct Bools(uint32x4_t);
 
@@ -37,7 +37,7 @@ impl Neon<false> {
 }
 
 impl Neon<true> {
-    /// The token, if the processor has dot products of bytes.
+    /// Returns the token if the processor has int8 dot products.
     pub(crate) fn detect() -> Option<Self> {
         #[cfg(feature = "std")]
         let has = std::arch::is_aarch64_feature_detected!("dotprod");
@@ -52,12 +52,12 @@ impl Neon<true> {
         fn run<R: Routine>(token: Neon<true>, routine: R) -> R::Output {
             routine.run(token)
         }
-        // SAFETY: the token exists only where the processor has this feature.
+        // SAFETY: the token exists only if the processor has this feature.
         unsafe { run(self, routine) }
     }
 }
 
-/// An instruction on registers.
+/// Calls an intrinsic that accesses only registers.
 macro_rules! op {
     ($call:expr) => {
         // SAFETY: this module is compiled only for targets that have NEON.
@@ -83,59 +83,59 @@ impl<const DOT: bool> Simd for Neon<DOT> {
         I32s(op!(vdupq_n_s32(value)))
     }
     #[inline(always)]
-    unsafe fn load_ptr(self, from: *const f32) -> F32s {
-        // SAFETY: the caller vouches for four numbers.
-        F32s(unsafe { vld1q_f32(from) })
+    unsafe fn load_ptr(self, ptr: *const f32) -> F32s {
+        // SAFETY: the caller guarantees four values.
+        F32s(unsafe { vld1q_f32(ptr) })
     }
     #[inline(always)]
-    unsafe fn load_partial_ptr(self, from: *const f32, len: usize) -> F32s {
+    unsafe fn load_partial_ptr(self, ptr: *const f32, len: usize) -> F32s {
         let mut all = [0.0; 4];
         for (lane, to) in all.iter_mut().enumerate().take(len) {
-            // SAFETY: the caller vouches for `len` numbers.
-            *to = unsafe { from.add(lane).read() };
+            // SAFETY: the caller guarantees `len` values.
+            *to = unsafe { ptr.add(lane).read() };
         }
-        // SAFETY: the array has four numbers.
+        // SAFETY: the array holds four values.
         F32s(unsafe { vld1q_f32(all.as_ptr()) })
     }
     #[inline(always)]
-    unsafe fn store_ptr(self, value: F32s, to: *mut f32) {
-        // SAFETY: the caller vouches for four places.
-        unsafe { vst1q_f32(to, value.0) }
+    unsafe fn store_ptr(self, value: F32s, ptr: *mut f32) {
+        // SAFETY: the caller guarantees four elements.
+        unsafe { vst1q_f32(ptr, value.0) }
     }
     #[inline(always)]
-    unsafe fn store_partial_ptr(self, value: F32s, to: *mut f32, len: usize) {
+    unsafe fn store_partial_ptr(self, value: F32s, ptr: *mut f32, len: usize) {
         let mut all = [0.0; 4];
-        // SAFETY: the array has four places.
+        // SAFETY: the array holds four values.
         unsafe { vst1q_f32(all.as_mut_ptr(), value.0) };
         for (lane, value) in all.into_iter().enumerate().take(len) {
-            // SAFETY: the caller vouches for `len` places.
-            unsafe { to.add(lane).write(value) }
+            // SAFETY: the caller guarantees `len` elements.
+            unsafe { ptr.add(lane).write(value) }
         }
     }
     #[inline(always)]
-    unsafe fn store_i8_ptr(self, value: I32s, to: *mut i8, len: usize) {
+    unsafe fn store_i8_ptr(self, value: I32s, ptr: *mut i8, len: usize) {
         let mut all = [0_i32; 4];
-        // SAFETY: the array has four places.
+        // SAFETY: the array holds four values.
         unsafe { vst1q_s32(all.as_mut_ptr(), value.0) };
         for (lane, value) in all.into_iter().enumerate().take(len) {
             let value = value.clamp(i32::from(i8::MIN), i32::from(i8::MAX)) as i8;
-            // SAFETY: the caller vouches for `len` places.
-            unsafe { to.wrapping_add(lane).write(value) }
+            // SAFETY: the caller guarantees `len` elements.
+            unsafe { ptr.wrapping_add(lane).write(value) }
         }
     }
     #[inline(always)]
-    unsafe fn load_widened_i8_ptr(self, from: *const i8) -> I32s {
-        // SAFETY: the caller vouches for eight integers.
-        I32s(unsafe { vreinterpretq_s32_s16(vmovl_s8(vld1_s8(from))) })
+    unsafe fn load_widened_i8_ptr(self, ptr: *const i8) -> I32s {
+        // SAFETY: the caller guarantees eight values.
+        I32s(unsafe { vreinterpretq_s32_s16(vmovl_s8(vld1_s8(ptr))) })
     }
     #[inline(always)]
     fn add_dot4(self, sum: I32s, a: I32s, b: I32s) -> I32s {
         if const { DOT } {
-            // SAFETY: just asked.
+            // SAFETY: `DOT` is true.
             return unsafe { self.dot(sum, a, b) };
         }
         let (a, b) = op!((vreinterpretq_s8_s32(a.0), vreinterpretq_s8_s32(b.0)));
-        // Products of two bytes fit into 16 bits, their sums do not.
+        // Products of two bytes fit 16 bits; their sums do not.
         let halves = op!([vmull_s8(vget_low_s8(a), vget_low_s8(b)), vmull_high_s8(a, b)]);
         let pairs = halves.map(|half| op!(vpaddlq_s16(half)));
         I32s(op!(vaddq_s32(sum.0, vpaddq_s32(pairs[0], pairs[1]))))
@@ -143,7 +143,7 @@ impl<const DOT: bool> Simd for Neon<DOT> {
     #[inline(always)]
     fn add_dot4_u4(self, sum: I32s, nibbles: I32s, x: I32s) -> I32s {
         if const { DOT } {
-            // SAFETY: just asked.
+            // SAFETY: `DOT` is true.
             return unsafe { self.dot(sum, nibbles, x) };
         }
         let (a, b) = op!((vreinterpretq_s8_s32(nibbles.0), vreinterpretq_s8_s32(x.0)));
@@ -166,15 +166,14 @@ impl<const DOT: bool> Simd for Neon<DOT> {
 }
 
 impl<const DOT: bool> Neon<DOT> {
-    /// `sum`, and the products of the four bytes of each lane, which have signs. The instruction
-    /// has no stable name in the library yet.
+    /// Adds the dot product of the four signed bytes of each lane. The intrinsic is not stable yet.
     ///
     /// # Safety
-    /// `DOT`.
+    /// `DOT` is true.
     #[inline(always)]
     unsafe fn dot(self, sum: I32s, a: I32s, b: I32s) -> I32s {
         let mut sum = sum.0;
-        // SAFETY: such a token exists only where the processor has the instruction.
+        // SAFETY: a token with `DOT` exists only if the processor has the instruction.
         unsafe {
             asm!(
                 ".arch_extension dotprod",

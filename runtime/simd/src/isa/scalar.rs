@@ -1,4 +1,5 @@
-//! Ordinary Rust, which the compiler may vectorise for what every processor of the target has.
+//! Scalar fallback: plain Rust, which the compiler may vectorize with the baseline features of the
+//! target.
 
 #![expect(unsafe_code, reason = "loads and stores through pointers")]
 
@@ -9,22 +10,22 @@ use core::{
 
 use crate::{Float, Int, Mask, Simd};
 
-/// Lanes of a vector: microcontrollers compute one number at a time.
+/// Lanes of a vector: one on microcontrollers, which have no vector registers.
 const LANES: usize = if cfg!(target_pointer_width = "64") { 4 } else { 1 };
 
-/// What every processor has.
+/// Token: no instructions beyond the baseline of the target.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Scalar;
 
-/// Numbers.
+/// `f32` lanes.
 #[derive(Clone, Copy)]
 pub struct F32s([f32; LANES]);
 
-/// Integers.
+/// `i32` lanes.
 #[derive(Clone, Copy)]
 pub struct I32s([i32; LANES]);
 
-/// Truth values.
+/// Booleans.
 #[derive(Clone, Copy)]
 pub struct Bools([bool; LANES]);
 
@@ -45,38 +46,38 @@ impl Simd for Scalar {
         I32s([value; LANES])
     }
     #[inline(always)]
-    unsafe fn load_ptr(self, from: *const f32) -> F32s {
-        // SAFETY: the caller vouches for `LANES` numbers.
-        F32s(unsafe { from.cast::<[f32; LANES]>().read_unaligned() })
+    unsafe fn load_ptr(self, ptr: *const f32) -> F32s {
+        // SAFETY: the caller guarantees `LANES` values.
+        F32s(unsafe { ptr.cast::<[f32; LANES]>().read_unaligned() })
     }
     #[inline(always)]
-    unsafe fn load_partial_ptr(self, from: *const f32, len: usize) -> F32s {
+    unsafe fn load_partial_ptr(self, ptr: *const f32, len: usize) -> F32s {
         let mut all = [0.0; LANES];
         for (lane, to) in all.iter_mut().enumerate().take(len) {
-            // SAFETY: the caller vouches for `len` numbers.
-            *to = unsafe { from.wrapping_add(lane).read() };
+            // SAFETY: the caller guarantees `len` values.
+            *to = unsafe { ptr.wrapping_add(lane).read() };
         }
         F32s(all)
     }
     #[inline(always)]
-    unsafe fn store_ptr(self, value: F32s, to: *mut f32) {
-        // SAFETY: the caller vouches for `LANES` places.
-        unsafe { to.cast::<[f32; LANES]>().write_unaligned(value.0) }
+    unsafe fn store_ptr(self, value: F32s, ptr: *mut f32) {
+        // SAFETY: the caller guarantees `LANES` elements.
+        unsafe { ptr.cast::<[f32; LANES]>().write_unaligned(value.0) }
     }
     #[inline(always)]
-    unsafe fn store_partial_ptr(self, value: F32s, to: *mut f32, len: usize) {
+    unsafe fn store_partial_ptr(self, value: F32s, ptr: *mut f32, len: usize) {
         for (lane, value) in value.0.into_iter().enumerate().take(len) {
-            // SAFETY: the caller vouches for `len` places.
-            unsafe { to.wrapping_add(lane).write(value) }
+            // SAFETY: the caller guarantees `len` elements.
+            unsafe { ptr.wrapping_add(lane).write(value) }
         }
     }
     #[inline(always)]
-    unsafe fn store_i8_ptr(self, value: I32s, to: *mut i8, len: usize) {
+    unsafe fn store_i8_ptr(self, value: I32s, ptr: *mut i8, len: usize) {
         let all = value.0;
         for (lane, value) in all.into_iter().enumerate().take(len) {
             let value = value.clamp(i32::from(i8::MIN), i32::from(i8::MAX)) as i8;
-            // SAFETY: the caller vouches for `len` places.
-            unsafe { to.wrapping_add(lane).write(value) }
+            // SAFETY: the caller guarantees `len` elements.
+            unsafe { ptr.wrapping_add(lane).write(value) }
         }
     }
     #[inline(always)]
@@ -98,7 +99,7 @@ fn zip<A: Copy, B>(a: [A; LANES], b: [A; LANES], f: impl Fn(A, A) -> B) -> [B; L
     array::from_fn(|lane| f(a[lane], b[lane]))
 }
 
-/// The lower 16 bits of both.
+/// Joins the low 16 bits of both.
 #[inline(always)]
 fn halves(low: i32, high: i32) -> i32 {
     (low & 0xffff) | (high << 16)

@@ -1,9 +1,9 @@
 //! Products of rows of integers of 8 bits with weights of 4 bits, which stay in 4 bits in memory.
 //!
-//! A panel is as many columns as a vector has lanes; of each column a chunk of [`CHUNK_LEN`] weights
-//! lies together, with zero as 8. Two chunks are followed by a vector of their factors, `bf16` in
-//! the upper and in the lower half of each lane. Sums of a chunk are integers, sums of chunks are
-//! `f32`.
+//! A panel is as many columns as a vector has lanes; of each column a chunk of [`CHUNK_LEN`]
+//! weights lies together, with zero as 8. Two chunks are followed by a vector of their factors,
+//! `bf16` in the upper and in the lower half of each lane. Sums of a chunk are integers, sums of
+//! chunks are `f32`.
 
 #![expect(unsafe_code, reason = "loads operands and stores accumulators through checked pointers")]
 
@@ -27,8 +27,8 @@ const PAIR: usize = 2 * WORDS + 1;
 /// Rows that share the unpacked weights of a chunk.
 const ROWS: usize = 64;
 
-/// Panels that are read at a time for a single row. Of four, memory is read at half the speed (on an
-/// EPYC of the fourth generation).
+/// Panels that are read at a time for a single row. Of four, memory is read at half the speed (on
+/// an EPYC of the fourth generation).
 const STREAMS: usize = 2;
 
 /// Rows whose sums are added up next to each other, since each sum waits for the last.

@@ -81,8 +81,8 @@ impl Epilogue for RequantizeInt8<'_> {
         origin: Origin,
         OutputTile { ptr, row_stride, cols }: OutputTile<i8>,
     ) {
-        // Few instructions per row, so that the compiler unrolls the loop and keeps the accumulators
-        // in registers.
+        // Few instructions per row, so that the compiler unrolls the loop and keeps the
+        // accumulators in registers.
         let scale = load_pair(simd, self.scale, origin.col);
         macro_rules! store {
             ($cols:expr) => {

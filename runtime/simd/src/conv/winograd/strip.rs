@@ -14,7 +14,8 @@ pub(super) type Lines<T> = [[*const T; IN]; IN];
 
 /// What is convolved, with which weights, and what becomes of it.
 ///
-/// Transformed inputs, weights and products are words of the same scratch memory, whatever they are.
+/// Transformed inputs, weights and products are words of the same scratch memory, whatever they
+/// are.
 pub(super) trait Numbers: Sync {
     const KIND: Kind;
     /// Input channels in a word.
@@ -41,8 +42,8 @@ pub(super) trait Numbers: Sync {
         step: usize,
     );
 
-    /// Transforms the weights of a panel for channels `from..to`, of so many: to `C` vectors for each
-    /// word, and places as `lens` says.
+    /// Transforms the weights of a panel for channels `from..to`, of so many: to `C` vectors for
+    /// each word, and places as `lens` says.
     ///
     /// # Safety
     /// These can be written, and the convolution has such a panel.

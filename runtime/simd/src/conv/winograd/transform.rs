@@ -1,9 +1,9 @@
 //! The transformations of six numbers in a row: of inputs, weights and products.
 //!
 //! Polynomials of the fifth degree are given by their values at five places and by their highest
-//! coefficient. Of `f32` the places are 0, ±√½ and ±√2, whose rounding errors are a quarter of those
-//! that 0, ±1 and ±2 give. Of integers they are the latter, and nothing is rounded: weights are
-//! multiplied by 24 as far as fractions demand, and outputs divided by as much.
+//! coefficient. Of `f32` the places are 0, ±√½ and ±√2, whose rounding errors are a quarter of
+//! those that 0, ±1 and ±2 give. Of integers they are the latter, and nothing is rounded: weights
+//! are multiplied by 24 as far as fractions demand, and outputs divided by as much.
 
 use core::f32::consts::{FRAC_1_SQRT_2, SQRT_2};
 
@@ -138,7 +138,8 @@ fn column<V: Copy, const N: usize, const M: usize>(rows: &Square<V, N, M>, at: u
     column
 }
 
-/// Transforms rows, then columns, with indices that the compiler sees: so vectors stay in registers.
+/// Transforms rows, then columns, with indices that the compiler sees: so vectors stay in
+/// registers.
 macro_rules! both_ways {
     ($(#[$doc:meta])* $name:ident, $one:ident, $vector:ident, $from:literal [$($i:literal)*], $to:literal [$($o:literal)*]) => {
         $(#[$doc])*
