@@ -1,27 +1,27 @@
-//! Products of a matrix and a vector, at the speed of the memory.
+//! GEMV: the product of a matrix with a vector, bound by memory bandwidth.
 
 use super::{Addend, Gemm, Output, StridedOperand};
 use crate::{Float, Isa, Routine, Simd, SizeError, epilogue::clamp_scalar};
 
-/// Rows that are read at the same time.
+/// Rows that are read in parallel.
 const ROWS: usize = 4;
 
 impl Gemm<'_, StridedOperand<'_>, StridedOperand<'_>> {
-    /// Whether [`Gemm::run_gemv`] computes this product.
+    /// True if [`Gemm::run_gemv`] computes this product: one column, and contiguous vectors.
     pub fn is_gemv(&self) -> bool {
-        self.cols == 1 && self.inner > 0 && self.a.k_step == 1 && self.b.k_step == 1
+        self.cols == 1 && self.inner > 0 && self.a.k_stride == 1 && self.b.k_stride == 1
     }
 
     /// Computes the product and writes it to `out`.
     ///
     /// # Errors
-    /// [`SizeError`] as [`Gemm::run`], or if the product is not a GEMV.
+    /// [`SizeError`] as [`Gemm::run`], or if [`Gemm::is_gemv`] returns false.
     pub fn run_gemv(&self, isa: Isa, out: Output<'_>) -> Result<(), SizeError> {
         if self.rows == 0 {
             return Ok(());
         }
         self.check(&out)?;
-        SizeError::check_parameter("cols", "one, of dense operands", self.is_gemv())?;
+        SizeError::check_parameter("cols", "1, of contiguous operands", self.is_gemv())?;
         isa.run(Rows { product: self, out });
         Ok(())
     }
@@ -41,7 +41,7 @@ impl Routine for Rows<'_, '_> {
         let Gemm { a, rows, inner, .. } = *product;
         let vector = &product.b.data[..inner];
         let whole = rows - rows % ROWS;
-        let row = |i: usize| &a.data[i * a.step..][..inner];
+        let row = |i: usize| &a.data[i * a.stride..][..inner];
         for i in (0..whole).step_by(ROWS) {
             let sums = dots(simd, [row(i), row(i + 1), row(i + 2), row(i + 3)], vector);
             for (i, sum) in (i..).zip(sums) {
@@ -55,7 +55,7 @@ impl Routine for Rows<'_, '_> {
     }
 }
 
-/// The products of rows and a vector of the same length.
+/// Dot products of `R` rows with a vector of the same length.
 #[inline(always)]
 fn dots<S: Simd, const R: usize>(simd: S, rows: [&[f32]; R], vector: &[f32]) -> [f32; R] {
     let step = 2 * S::LANES;
@@ -78,9 +78,14 @@ fn dots<S: Simd, const R: usize>(simd: S, rows: [&[f32]; R], vector: &[f32]) -> 
     sums.map(|[a, b]| (a + b).sum())
 }
 
+/// Applies `alpha`, the addend and the clamp to the dot product of row `i`.
 #[inline(always)]
-fn finish(product: &Gemm<'_, StridedOperand<'_>, StridedOperand<'_>>, i: usize, sum: f32) -> f32 {
-    let mut sum = product.alpha * sum;
+fn finish(
+    product: &Gemm<'_, StridedOperand<'_>, StridedOperand<'_>>,
+    i: usize,
+    mut sum: f32,
+) -> f32 {
+    sum *= product.alpha;
     if let Some(Addend { data, strides, beta }) = product.addend {
         sum += beta * data[i * strides.row];
     }

@@ -1,189 +1,214 @@
-//! Tiles of a product, whose sums stay in registers.
+//! GEMM microkernel: register tiles of one panel.
 
 #![expect(unsafe_code, reason = "loads operands and stores accumulators through checked pointers")]
 
 use super::{Addend, MatrixStrides};
 use crate::{Float, Int, Isa, Routine, Simd, epilogue::clamp_scalar, parallel::SharedSlice};
 
-/// The most rows of a tile.
-const MOST_ROWS: usize = 12;
+/// Maximum rows of a tile.
+const MAX_ROWS: usize = 12;
 
-/// The most columns of a tile.
-const MOST_COLS: usize = 32;
+/// Maximum columns of a tile.
+const MAX_COLS: usize = 32;
 
-/// What the sums of a tile start with.
+/// Initial accumulators of a tile.
 #[derive(Clone, Copy)]
-pub(crate) enum Start<'d> {
+pub(crate) enum AccumulatorInit<'d> {
     Zero,
-    /// What the target holds.
-    Target,
-    /// A number for each row, so many apart.
-    Rows(&'d [f32], usize),
-    /// Rows of numbers, so many apart.
-    Matrix(&'d [f32], usize),
+    /// Current elements of the output.
+    Output,
+    /// One value per row, `stride` elements apart.
+    PerRow {
+        data: &'d [f32],
+        stride: usize,
+    },
+    /// Rows of values, `row_stride` elements apart.
+    Matrix {
+        data: &'d [f32],
+        row_stride: usize,
+    },
 }
 
-/// All rows of one panel: from the sums so far to the sums with `depth` more products.
-pub(crate) struct Strips<'d> {
-    /// Element `(i, k)` at `a[i * a_row + k * a_k]`; packed in strips when `a_k` is zero.
+/// Scaling of finished accumulators: `alpha * acc + beta * addend`.
+#[derive(Clone, Copy)]
+pub(crate) struct Scaling<'d> {
+    pub(crate) alpha: f32,
+    /// Its data starts at the first element of the panel.
+    pub(crate) addend: Option<Addend<'d>>,
+}
+
+/// Product of a block of rows with one panel: adds `depth` terms to each accumulator.
+pub(crate) struct PanelProduct<'d> {
+    /// Element `(i, k)` at `a[i * a_row_stride + k * a_k_stride]`; packed in strips if `a_k_stride`
+    /// is zero.
     pub(crate) a: &'d [f32],
-    pub(crate) a_row: usize,
-    pub(crate) a_k: usize,
-    /// Row `k` at `b[k * b_k..]`, `width` long.
+    pub(crate) a_row_stride: usize,
+    pub(crate) a_k_stride: usize,
+    /// Row `k` at `b[k * b_row_stride..]`, `panel_cols` elements long.
     pub(crate) b: &'d [f32],
-    pub(crate) b_k: usize,
+    pub(crate) b_row_stride: usize,
     pub(crate) depth: usize,
     pub(crate) rows: usize,
     pub(crate) cols: usize,
-    pub(crate) width: usize,
-    /// Element `(i, j)` at `out[at + i * steps.0 + j * steps.1]`.
+    pub(crate) panel_cols: usize,
+    /// Element `(i, j)` at `out[out_start + i * row + j * col]` of the strides.
     pub(crate) out: &'d SharedSlice<'d, f32>,
-    pub(crate) at: usize,
-    pub(crate) steps: (usize, usize),
-    pub(crate) start: Start<'d>,
-    /// A factor of the finished sums, and what is added to them then.
-    pub(crate) late: Option<(f32, Option<Placed<'d>>)>,
+    pub(crate) out_start: usize,
+    pub(crate) out_strides: MatrixStrides,
+    pub(crate) init: AccumulatorInit<'d>,
+    /// Scaling that could not be applied to the initial accumulators.
+    pub(crate) scaling: Option<Scaling<'d>>,
     pub(crate) clamp: Option<(f32, f32)>,
 }
 
-/// An addend, and its data from the first sum of the strips on.
-pub(crate) type Placed<'d> = (&'d [f32], Addend<'d>);
-
-/// How an element of `a` and one of `b` are multiplied and added to a sum.
-pub(crate) trait Multiply {
-    fn add<S: Simd>(sum: S::F32, factor: S::F32, column: S::F32) -> S::F32;
+/// Multiply-accumulate operation of a tile.
+pub(crate) trait MultiplyAdd {
+    /// Adds the product of `a` and `b` to `acc`.
+    fn multiply_add<S: Simd>(acc: S::F32, a: S::F32, b: S::F32) -> S::F32;
 }
 
-/// Numbers.
-pub(crate) struct Numbers;
+/// `f32` elements.
+pub(crate) struct MultiplyAddF32;
 
-impl Multiply for Numbers {
+impl MultiplyAdd for MultiplyAddF32 {
     #[inline(always)]
-    fn add<S: Simd>(sum: S::F32, factor: S::F32, column: S::F32) -> S::F32 {
-        factor.mul_add(column, sum)
+    fn multiply_add<S: Simd>(acc: S::F32, a: S::F32, b: S::F32) -> S::F32 {
+        a.mul_add(b, acc)
     }
 }
 
-/// Pairs of integers of 16 bits, whose sums are the bits of integers of 32 bits, which wrap.
-pub(crate) struct Pairs;
+/// Pairs of int16 elements with wrapping int32 accumulators, stored as the bits of `f32`.
+pub(crate) struct MultiplyAddI16Pairs;
 
-impl Multiply for Pairs {
+impl MultiplyAdd for MultiplyAddI16Pairs {
     #[inline(always)]
-    fn add<S: Simd>(sum: S::F32, factor: S::F32, column: S::F32) -> S::F32 {
-        sum.to_bits().add_dot2(factor.to_bits(), column.to_bits()).bitcast()
+    fn multiply_add<S: Simd>(acc: S::F32, a: S::F32, b: S::F32) -> S::F32 {
+        acc.to_bits().add_dot2(a.to_bits(), b.to_bits()).bitcast()
     }
 }
 
-/// Computes `strips`; one function, so that tiles are compiled once and not for each operand type.
+/// Computes `product`. Not inlined, so that tiles are compiled once and not per operand type.
 #[inline(never)]
-pub(super) fn run(isa: Isa, strips: Strips<'_>) {
-    isa.run(strips);
+pub(super) fn run(isa: Isa, product: PanelProduct<'_>) {
+    isa.run(product);
 }
 
-/// The rows of a tile on `isa`.
+/// Maximum rows of a tile on `isa`.
 #[inline(never)]
-pub(super) fn rows(isa: Isa) -> usize {
-    isa.run(Rows)
+pub(super) fn max_rows(isa: Isa) -> usize {
+    isa.run(MaxRows)
 }
 
-/// The first row and the number of rows of each strip of `rows` rows on `isa`.
-pub(super) fn strips(isa: Isa, rows: usize) -> impl Iterator<Item = (usize, usize)> {
-    let count = rows.div_ceil(self::rows(isa));
-    (0..count).map(move |strip| self::strip(rows, count, strip))
+/// Consecutive rows that are computed as one tile.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Strip {
+    pub(super) row: usize,
+    pub(super) rows: usize,
 }
 
-/// The strip number `strip` of `count`, all of nearly the same height, that make `rows` rows.
+/// Splits `rows` rows into strips of nearly equal height, at most [`max_rows`].
+pub(super) fn strips(isa: Isa, rows: usize) -> impl Iterator<Item = Strip> {
+    let count = rows.div_ceil(max_rows(isa));
+    (0..count).map(move |index| strip(rows, count, index))
+}
+
+/// Strip `index` of `count` strips that cover `rows` rows.
 #[inline(always)]
-fn strip(rows: usize, count: usize, strip: usize) -> (usize, usize) {
-    let (least, more) = (rows / count, rows % count);
-    (strip * least + strip.min(more), least + usize::from(strip < more))
+fn strip(rows: usize, count: usize, index: usize) -> Strip {
+    let (height, taller) = (rows / count, rows % count);
+    Strip { row: index * height + index.min(taller), rows: height + usize::from(index < taller) }
 }
 
-struct Rows;
+struct MaxRows;
 
-impl Routine for Rows {
+impl Routine for MaxRows {
     type Output = usize;
 
     #[inline(always)]
     fn run<S: Simd>(self, _: S) -> usize {
-        tile_rows::<S>()
+        max_tile_rows::<S>()
     }
 }
 
-/// Rows such that two vectors of sums each, with those of the operands, fill the registers.
-const fn tile_rows<S: Simd>() -> usize {
+/// Rows for which two vectors of accumulators each, and the operands, fill the registers.
+const fn max_tile_rows<S: Simd>() -> usize {
     match (S::LANES, S::REGISTERS) {
-        (16, 32) => MOST_ROWS,
+        (16, 32) => MAX_ROWS,
         (_, 32) => 8,
         (8, 16) => 6,
         _ => 4,
     }
 }
 
-impl Routine for Strips<'_> {
+impl Routine for PanelProduct<'_> {
     type Output = ();
 
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
-        self.run_as::<S, Numbers>(simd);
+        self.run_with::<S, MultiplyAddF32>(simd);
     }
 }
 
-impl Strips<'_> {
-    /// Computes them, multiplying as `M` does.
+impl PanelProduct<'_> {
+    /// Computes the product with the multiply-accumulate operation `M`.
     #[inline(always)]
-    pub(crate) fn run_as<S: Simd, M: Multiply>(self, simd: S) {
+    pub(crate) fn run_with<S: Simd, M: MultiplyAdd>(self, simd: S) {
         if self.rows == 0 || self.cols == 0 {
             return;
         }
         self.check();
-        // Vectors in a closure would be compiled without their instructions.
-        let count = self.rows.div_ceil(tile_rows::<S>());
-        for number in 0..count {
-            let (row, height) = strip(self.rows, count, number);
-            if self.width == S::LANES {
-                self.strip::<S, M, 1>(simd, row, height);
+        // A loop, not a closure: vectors in a closure would be compiled without the instruction set.
+        let count = self.rows.div_ceil(max_tile_rows::<S>());
+        for index in 0..count {
+            let Strip { row, rows } = strip(self.rows, count, index);
+            if self.panel_cols == S::LANES {
+                self.strip::<S, M, 1>(simd, row, rows);
             } else {
-                self.strip::<S, M, 2>(simd, row, height);
+                self.strip::<S, M, 2>(simd, row, rows);
             }
         }
     }
 
+    /// Checks that all tiles are inside the slices.
+    ///
     /// # Panics
-    /// When a tile would reach outside of a slice.
+    /// If a tile would access an element outside of a slice.
     #[inline(always)]
     fn check(&self) {
-        let Self { rows, cols, width, depth, .. } = *self;
+        let Self { rows, cols, panel_cols, depth, .. } = *self;
         if depth > 0 {
-            // What operands say of themselves is not trusted: sums must not wrap.
-            let end = |(count, step): (usize, usize), len: usize| {
-                (count - 1).checked_mul(step).and_then(|start| start.checked_add(len))
+            // Operands may be implemented elsewhere: their strides must not overflow.
+            let end = |count: usize, stride: usize, len: usize| {
+                (count - 1).checked_mul(stride).and_then(|start| start.checked_add(len))
             };
-            let a = if self.a_k == 0 {
+            let a = if self.a_k_stride == 0 {
                 rows.checked_mul(depth)
             } else {
-                end((depth, self.a_k), 1).and_then(|line| end((rows, self.a_row), line))
+                end(depth, self.a_k_stride, 1).and_then(|len| end(rows, self.a_row_stride, len))
             };
-            let b = end((depth, self.b_k), width);
+            let b = end(depth, self.b_row_stride, panel_cols);
             let inside = |end: Option<usize>, len| end.is_some_and(|end| end <= len);
             assert!(inside(a, self.a.len()) && inside(b, self.b.len()));
         }
-        assert!(cols <= width && width <= MOST_COLS);
-        let end = self.at + (rows - 1) * self.steps.0 + (cols - 1) * self.steps.1;
-        assert!(end < self.out.len());
-        match self.start {
-            Start::Zero | Start::Target => {}
-            Start::Rows(data, step) => assert!((rows - 1) * step < data.len()),
-            Start::Matrix(data, step) => assert!((rows - 1) * step + cols <= data.len()),
+        assert!(cols <= panel_cols && panel_cols <= MAX_COLS);
+        let last = self.out_start + self.out_strides.index(rows - 1, cols - 1);
+        assert!(last < self.out.len());
+        match self.init {
+            AccumulatorInit::Zero | AccumulatorInit::Output => {}
+            AccumulatorInit::PerRow { data, stride } => assert!((rows - 1) * stride < data.len()),
+            AccumulatorInit::Matrix { data, row_stride } => {
+                assert!((rows - 1) * row_stride + cols <= data.len());
+            }
         }
     }
 
+    /// Computes the tile of `rows` rows from `row` on, `C` vectors wide.
     #[inline(always)]
-    fn strip<S: Simd, M: Multiply, const C: usize>(&self, simd: S, row: usize, height: usize) {
+    fn strip<S: Simd, M: MultiplyAdd, const C: usize>(&self, simd: S, row: usize, rows: usize) {
         macro_rules! by_height {
             ($($height:literal)*) => {
-                match height {
-                    $($height if const { $height <= tile_rows::<S>() } => {
+                match rows {
+                    $($height if const { $height <= max_tile_rows::<S>() } => {
                         self.tile::<S, M, $height, C>(simd, row);
                     })*
                     _ => {}
@@ -194,153 +219,152 @@ impl Strips<'_> {
     }
 
     #[inline(always)]
-    fn tile<S: Simd, M: Multiply, const R: usize, const C: usize>(&self, simd: S, row: usize) {
-        let (row_step, col_step) = self.steps;
-        let at = self.at + row * row_step;
-        let in_place = col_step == 1 && self.late.is_none();
-        let mut sums = [[0.0; MOST_COLS]; R];
-        if !in_place && matches!(self.start, Start::Target) {
-            self.gather(at, &mut sums);
+    fn tile<S: Simd, M: MultiplyAdd, const R: usize, const C: usize>(&self, simd: S, row: usize) {
+        let MatrixStrides { row: row_stride, col: col_stride } = self.out_strides;
+        let start = self.out_start + row * row_stride;
+        let in_place = col_stride == 1 && self.scaling.is_none();
+        let mut buffer = [[0.0; MAX_COLS]; R];
+        if !in_place && matches!(self.init, AccumulatorInit::Output) {
+            self.gather(start, &mut buffer);
         }
-        let (to, step) = if in_place {
-            // SAFETY: `check` saw that the rows of the tile, `cols` long, are inside the target;
-            // the thread that runs this has them for itself.
-            (unsafe { self.out.ptr_at(at) }, row_step)
+        let (to, stride) = if in_place {
+            // SAFETY: `check` verified that the rows of the tile, `cols` long, are inside the
+            // output. Only this thread accesses them.
+            (unsafe { self.out.ptr_at(start) }, row_stride)
         } else {
-            (sums.as_mut_ptr().cast(), MOST_COLS)
+            (buffer.as_mut_ptr().cast(), MAX_COLS)
         };
-        // SAFETY: as above, and the array has `R` rows of as many columns as the widest tile.
-        unsafe { self.sums::<S, M, R, C>(simd, row, to, step) };
+        // SAFETY: as above; the buffer has `R` rows as wide as the widest tile.
+        unsafe { self.accumulate::<S, M, R, C>(simd, row, to, stride) };
         if !in_place {
-            self.finish(row, &mut sums);
-            self.scatter(at, &sums);
+            self.scale(row, &mut buffer);
+            self.scatter(start, &buffer);
         }
     }
 
-    /// The elements of the target from `at` on.
+    /// Reads a tile of a strided output into `buffer`, from index `start` on.
     #[inline(never)]
-    fn gather(&self, at: usize, sums: &mut [[f32; MOST_COLS]]) {
-        for (i, sums) in sums.iter_mut().enumerate() {
-            for (j, sum) in sums.iter_mut().enumerate().take(self.cols) {
-                // SAFETY: `check` saw the element inside, and it belongs to this thread alone.
-                *sum =
-                    unsafe { self.out.slice_mut(at + i * self.steps.0 + j * self.steps.1, 1) }[0];
+    fn gather(&self, start: usize, buffer: &mut [[f32; MAX_COLS]]) {
+        for (i, row) in buffer.iter_mut().enumerate() {
+            for (j, acc) in row.iter_mut().enumerate().take(self.cols) {
+                let index = start + self.out_strides.index(i, j);
+                // SAFETY: `check` verified that the element is inside; only this thread accesses it.
+                *acc = unsafe { self.out.slice_mut(index, 1) }[0];
             }
         }
     }
 
-    /// Writes `sums` to the target from `at` on.
+    /// Writes `buffer` to a strided output, from index `start` on.
     #[inline(never)]
-    fn scatter(&self, at: usize, sums: &[[f32; MOST_COLS]]) {
-        for (i, sums) in sums.iter().enumerate() {
-            for (j, sum) in sums.iter().enumerate().take(self.cols) {
-                // SAFETY: `check` saw the element inside, and it belongs to this thread alone.
-                let place =
-                    unsafe { self.out.slice_mut(at + i * self.steps.0 + j * self.steps.1, 1) };
-                place[0] = *sum;
+    fn scatter(&self, start: usize, buffer: &[[f32; MAX_COLS]]) {
+        for (i, row) in buffer.iter().enumerate() {
+            for (j, acc) in row.iter().enumerate().take(self.cols) {
+                let index = start + self.out_strides.index(i, j);
+                // SAFETY: `check` verified that the element is inside; only this thread accesses it.
+                let element = unsafe { self.out.slice_mut(index, 1) };
+                element[0] = *acc;
             }
         }
     }
 
-    /// Scales the sums of a tile and adds to them, where that was not done at the start.
+    /// Applies the scaling, and the clamp after it, to a tile that starts at row `row`.
     #[inline(never)]
-    fn finish(&self, row: usize, sums: &mut [[f32; MOST_COLS]]) {
-        let Some((alpha, addend)) = self.late else { return };
+    fn scale(&self, row: usize, buffer: &mut [[f32; MAX_COLS]]) {
+        let Some(Scaling { alpha, addend }) = self.scaling else { return };
         let bounds = self.clamp.unwrap_or((f32::NEG_INFINITY, f32::INFINITY));
-        for (i, sums) in (row..).zip(sums) {
-            for (j, sum) in sums.iter_mut().enumerate().take(self.cols) {
-                *sum *= alpha;
-                if let Some((data, Addend { strides: MatrixStrides { row, col }, beta, .. })) =
-                    addend
-                {
-                    *sum += beta * data[i * row + j * col];
+        for (i, accumulators) in (row..).zip(buffer) {
+            for (j, acc) in accumulators.iter_mut().enumerate().take(self.cols) {
+                *acc *= alpha;
+                if let Some(Addend { data, strides, beta }) = addend {
+                    *acc += beta * data[strides.index(i, j)];
                 }
-                *sum = clamp_scalar(*sum, bounds);
+                *acc = clamp_scalar(*acc, bounds);
             }
         }
     }
 
-    /// Computes a tile and writes it to `out`, rows `out_row` apart.
+    /// Computes the accumulators of a tile and writes them to `to`, rows `stride` elements apart.
     ///
     /// # Safety
-    /// `R` rows of `cols` numbers can be read and written at `out`; `check` passed, and the strip
-    /// from `row` on has `R` rows.
+    /// `to` is valid for reads and writes of `R` rows of `cols` elements. `check` has passed, and the
+    /// strip that starts at `row` has `R` rows.
     #[inline(always)]
-    unsafe fn sums<S: Simd, M: Multiply, const R: usize, const C: usize>(
+    unsafe fn accumulate<S: Simd, M: MultiplyAdd, const R: usize, const C: usize>(
         &self,
         simd: S,
         row: usize,
-        out: *mut f32,
-        out_row: usize,
+        to: *mut f32,
+        stride: usize,
     ) {
-        let (from, a_row, a_k) = if self.a_k == 0 {
+        let (a_start, a_row_stride, a_k_stride) = if self.a_k_stride == 0 {
             (row * self.depth, 1, R)
         } else {
-            (row * self.a_row, self.a_row, self.a_k)
+            (row * self.a_row_stride, self.a_row_stride, self.a_k_stride)
         };
-        let lanes = |c: usize| self.cols.saturating_sub(c * S::LANES);
-        let mut sums = [[simd.zero(); C]; R];
-        match self.start {
-            Start::Zero => {}
-            Start::Target => {
-                for (r, sums) in sums.iter_mut().enumerate() {
-                    for (c, sum) in sums.iter_mut().enumerate() {
-                        let from = out.wrapping_add(r * out_row + c * S::LANES);
-                        // SAFETY: the row has that many numbers from there on.
-                        *sum = unsafe { simd.load_partial_ptr(from, lanes(c)) };
+        let vector_len = |c: usize| self.cols.saturating_sub(c * S::LANES);
+        let mut accumulators = [[simd.zero(); C]; R];
+        match self.init {
+            AccumulatorInit::Zero => {}
+            AccumulatorInit::Output => {
+                for (r, accumulators) in accumulators.iter_mut().enumerate() {
+                    for (c, acc) in accumulators.iter_mut().enumerate() {
+                        let from = to.wrapping_add(r * stride + c * S::LANES);
+                        // SAFETY: the row has that many elements from there on.
+                        *acc = unsafe { simd.load_partial_ptr(from, vector_len(c)) };
                     }
                 }
             }
-            Start::Rows(data, step) => {
-                for (r, sums) in sums.iter_mut().enumerate() {
-                    *sums = [simd.splat(data[(row + r) * step]); C];
+            AccumulatorInit::PerRow { data, stride } => {
+                for (r, accumulators) in accumulators.iter_mut().enumerate() {
+                    *accumulators = [simd.splat(data[(row + r) * stride]); C];
                 }
             }
-            Start::Matrix(data, step) => {
-                for (r, sums) in sums.iter_mut().enumerate() {
-                    let data = &data[(row + r) * step..][..self.cols];
-                    for (c, sum) in sums.iter_mut().enumerate() {
-                        *sum = simd.load_partial(data.get(c * S::LANES..).unwrap_or(&[]));
+            AccumulatorInit::Matrix { data, row_stride } => {
+                for (r, accumulators) in accumulators.iter_mut().enumerate() {
+                    let data = &data[(row + r) * row_stride..][..self.cols];
+                    for (c, acc) in accumulators.iter_mut().enumerate() {
+                        *acc = simd.load_partial(data.get(c * S::LANES..).unwrap_or(&[]));
                     }
                 }
             }
         }
         let mut b = self.b.as_ptr();
-        let mut a = self.a.as_ptr().wrapping_add(from);
-        // A copy, of which nothing else is asked than these sums, stays in registers.
-        let mut running = sums;
+        let mut a = self.a.as_ptr().wrapping_add(a_start);
+        // A copy that is used only in this loop stays in registers.
+        let mut running = accumulators;
         for _ in 0..self.depth {
             let mut columns = [simd.zero(); C];
             for (c, column) in columns.iter_mut().enumerate() {
-                // SAFETY: `check` saw that `depth` rows of `width` numbers are inside `b`.
+                // SAFETY: `check` verified that `depth` rows of `panel_cols` elements are inside
+                // `b`.
                 *column = unsafe { simd.load_ptr(b.wrapping_add(c * S::LANES)) };
             }
             for (r, running) in running.iter_mut().enumerate() {
-                // SAFETY: `check` saw that the rows of the strip are inside `a`.
-                let factor = simd.splat(unsafe { *a.wrapping_add(r * a_row) });
-                for (sum, column) in running.iter_mut().zip(columns) {
-                    *sum = M::add::<S>(*sum, factor, column);
+                // SAFETY: `check` verified that the rows of the strip are inside `a`.
+                let factor = simd.splat(unsafe { *a.wrapping_add(r * a_row_stride) });
+                for (acc, column) in running.iter_mut().zip(columns) {
+                    *acc = M::multiply_add::<S>(*acc, factor, column);
                 }
             }
-            a = a.wrapping_add(a_k);
-            b = b.wrapping_add(self.b_k);
+            a = a.wrapping_add(a_k_stride);
+            b = b.wrapping_add(self.b_row_stride);
         }
-        sums = running;
-        let clamp = self.clamp.filter(|_| self.late.is_none());
+        accumulators = running;
+        let clamp = self.clamp.filter(|_| self.scaling.is_none());
         if let Some((low, high)) = clamp {
             let (low, high) = (simd.splat(low), simd.splat(high));
-            // The operand that is kept where one is NaN is the second.
-            for sums in &mut sums {
-                for sum in sums {
-                    *sum = high.min(low.max(*sum));
+            // `min` and `max` return their second operand if one is NaN.
+            for accumulators in &mut accumulators {
+                for acc in accumulators {
+                    *acc = high.min(low.max(*acc));
                 }
             }
         }
-        for (r, sums) in sums.into_iter().enumerate() {
-            for (c, sum) in sums.into_iter().enumerate() {
-                let to = out.wrapping_add(r * out_row + c * S::LANES);
-                // SAFETY: the row has that many places from there on.
-                unsafe { simd.store_partial_ptr(sum, to, lanes(c)) };
+        for (r, accumulators) in accumulators.into_iter().enumerate() {
+            for (c, acc) in accumulators.into_iter().enumerate() {
+                let to = to.wrapping_add(r * stride + c * S::LANES);
+                // SAFETY: the row has that many elements from there on.
+                unsafe { simd.store_partial_ptr(acc, to, vector_len(c)) };
             }
         }
     }

@@ -1,40 +1,43 @@
-//! Convolutions of `f32`.
+//! `f32` convolution.
 //!
-//! Errors are within 1e-5 of the largest output. An infinite input makes NaN of its whole tile.
+//! Errors are within 1e-5 of the largest output. An infinite input makes all outputs of its tile NaN.
 
 #![expect(unsafe_code, reason = "reads and writes tiles through checked pointers")]
+
+use core::ops::Range;
 
 use afferent_core::Workers;
 
 use super::{
-    ConvShape, IN, Kind, TAPS,
-    strip::{Lens, Lines, Numbers, Tile, collect, scatter},
+    ConvShape, IN_TILE, Kind, TAPS,
+    strip::{BufferLayout, Convolution, InputTile, OutputRegion, load_tile, store_tile},
     transform,
 };
 use crate::{
     Isa, Simd, SizeError,
     epilogue::BiasActivation,
-    gemm::tile,
+    gemm::tile::MultiplyAddF32,
     igemm::{WeightShape, packed_len, panel_cols},
     parallel::SharedSlice,
 };
 
-/// Pictures of `f32`, and what they are convolved with.
+/// `f32` convolution of NHWC images.
 #[derive(Debug, Clone, Copy)]
 pub struct WinogradF32<'d> {
-    /// The pictures, one after the other.
+    /// Input: batch, rows, columns, channels.
     pub x: &'d [f32],
-    /// At least as many zeros as there are channels.
+    /// At least `in_channels` zeros.
     pub zeros: &'d [f32],
-    /// Weights that [`igemm::pack`](crate::igemm::pack) made: for each column those of the
-    /// channels of the first element of the kernel, then those of the second, and so on.
+    /// Weights, packed by [`igemm::pack`](crate::igemm::pack): per output channel the weights of all
+    /// input channels for the first kernel element, then for the second, and so on.
     pub weights: &'d [f32],
     /// Epilogue.
     pub epilogue: BiasActivation<'d>,
 }
 
 impl WinogradF32<'_> {
-    /// Computes the convolution and writes it to `out`: batch, rows, columns, channels.
+    /// Computes the convolution and writes it to `out`: batch, rows, columns, channels. `scratch`
+    /// holds [`ConvShape::scratch_len`] elements.
     ///
     /// # Errors
     /// [`SizeError`] if a slice does not match the sizes.
@@ -58,110 +61,109 @@ impl WinogradF32<'_> {
     }
 }
 
-impl Numbers for WinogradF32<'_> {
+impl Convolution for WinogradF32<'_> {
     const KIND: Kind = Kind::F32;
-    const IN_WORD: usize = 1;
+    const CHANNELS_PER_WORD: usize = 1;
     type In = f32;
     type Out = f32;
-    type Product = tile::Numbers;
+    type MultiplyAdd = MultiplyAddF32;
 
     fn input(&self) -> (&[f32], &[f32]) {
         (self.x, self.zeros)
     }
 
     #[inline(always)]
-    unsafe fn inputs<S: Simd>(
+    unsafe fn transform_inputs<S: Simd>(
         &self,
         simd: S,
-        lines: &Lines<f32>,
-        (first, last): (usize, usize),
+        tile: &InputTile<f32>,
+        channels: Range<usize>,
         to: *mut f32,
-        step: usize,
+        stride: usize,
     ) {
-        for channel in (first..last).step_by(S::LANES) {
-            let mut tile = [[simd.zero(); IN]; IN];
-            if channel + S::LANES <= last {
-                for (tile, lines) in tile.iter_mut().zip(lines) {
-                    for (x, line) in tile.iter_mut().zip(lines) {
-                        // SAFETY: demanded of the caller.
-                        *x = unsafe { simd.load_ptr(line.wrapping_add(channel)) };
+        let Range { start: first, end } = channels;
+        for channel in (first..end).step_by(S::LANES) {
+            let mut values = [[simd.zero(); IN_TILE]; IN_TILE];
+            if channel + S::LANES <= end {
+                for (values, pixels) in values.iter_mut().zip(tile) {
+                    for (x, pixel) in values.iter_mut().zip(pixels) {
+                        // SAFETY: guaranteed by the caller.
+                        *x = unsafe { simd.load_ptr(pixel.wrapping_add(channel)) };
                     }
                 }
             } else {
-                for (tile, lines) in tile.iter_mut().zip(lines) {
-                    for (x, line) in tile.iter_mut().zip(lines) {
-                        let line = line.wrapping_add(channel);
-                        // SAFETY: demanded of the caller.
-                        *x = unsafe { simd.load_partial_ptr(line, last - channel) };
+                for (values, pixels) in values.iter_mut().zip(tile) {
+                    for (x, pixel) in values.iter_mut().zip(pixels) {
+                        let pixel = pixel.wrapping_add(channel);
+                        // SAFETY: guaranteed by the caller.
+                        *x = unsafe { simd.load_partial_ptr(pixel, end - channel) };
                     }
                 }
             }
             let to = to.wrapping_add(channel - first);
-            // SAFETY: demanded of the caller.
-            unsafe { scatter(simd, &transform::inputs(simd, tile), to, step) };
+            // SAFETY: guaranteed by the caller.
+            unsafe { store_tile(simd, &transform::inputs(simd, values), to, stride) };
         }
     }
 
     #[inline(always)]
-    unsafe fn weights<S: Simd, const C: usize>(
+    unsafe fn transform_weights<S: Simd, const C: usize>(
         &self,
         simd: S,
         panel: usize,
-        (first, last, channels): (usize, usize, usize),
+        channels: Range<usize>,
+        in_channels: usize,
         to: *mut f32,
-        lens: &Lens,
+        layout: &BufferLayout,
     ) {
-        let size = lens.width * channels;
-        let from = &self.weights[panel * size * TAPS..][..size * TAPS];
-        for k in first..last {
+        let tap_len = layout.panel_cols * in_channels;
+        let from = &self.weights[panel * tap_len * TAPS..][..tap_len * TAPS];
+        for k in channels.start..channels.end {
             for c in 0..C {
-                let at = k * lens.width + c * S::LANES;
+                let start = k * layout.panel_cols + c * S::LANES;
                 let mut kernel = [[simd.zero(); 3]; 3];
                 for (i, kernel) in kernel.iter_mut().enumerate() {
                     for (j, weight) in kernel.iter_mut().enumerate() {
-                        let from = from.as_ptr().wrapping_add((i * 3 + j) * size + at);
-                        // SAFETY: the panel has `C` vectors for each channel of each tap.
+                        let from = from.as_ptr().wrapping_add((i * 3 + j) * tap_len + start);
+                        // SAFETY: the panel has `C` vectors per channel and kernel element.
                         *weight = unsafe { simd.load_ptr(from) };
                     }
                 }
-                let to = to.wrapping_add((k - first) * lens.row + c * S::LANES);
-                // SAFETY: demanded of the caller.
-                unsafe { scatter(simd, &transform::weights(simd, kernel), to, lens.width) };
+                let row = (k - channels.start) * layout.panel_tile_stride;
+                let to = to.wrapping_add(row + c * S::LANES);
+                let transformed = transform::weights(simd, kernel);
+                // SAFETY: guaranteed by the caller.
+                unsafe { store_tile(simd, &transformed, to, layout.panel_cols) };
             }
         }
     }
 
     #[inline(always)]
-    unsafe fn outputs<S: Simd, const C: usize>(
+    unsafe fn store_outputs<S: Simd, const C: usize>(
         &self,
         simd: S,
         products: *const f32,
-        lens: &Lens,
-        tile: &Tile,
+        layout: &BufferLayout,
+        region: &OutputRegion,
         out: &SharedSlice<'_, f32>,
     ) {
         for c in 0..C {
-            let col = tile.col + c * S::LANES;
-            let Some(len) = tile.cols.checked_sub(col).filter(|len| *len > 0) else { return };
+            let channel = region.channel + c * S::LANES;
+            let len = region.channels.checked_sub(channel).filter(|len| *len > 0);
+            let Some(len) = len else { return };
             let len = len.min(S::LANES);
-            let bias = simd.load(&self.epilogue.bias[col..]);
+            let bias = self.epilogue.bias(simd, channel);
             let products = products.wrapping_add(c * S::LANES);
-            // SAFETY: demanded of the caller.
-            let square = unsafe { collect(simd, products, lens.width) };
-            let square = transform::outputs(simd, square);
-            for (row, values) in square.iter().enumerate().take(tile.rows) {
-                let at = (tile.pixel + row * tile.step) * tile.cols + col;
-                for (column, value) in values.iter().enumerate().take(tile.columns) {
-                    let value = self.epilogue.activation.apply(simd, *value + bias);
-                    // SAFETY: demanded of the caller.
-                    let to = unsafe { out.ptr_at(at + column * tile.cols) };
-                    if len == S::LANES {
-                        // SAFETY: as above.
-                        unsafe { simd.store_ptr(value, to) };
-                    } else {
-                        // SAFETY: as above.
-                        unsafe { simd.store_partial_ptr(value, to, len) };
-                    }
+            // SAFETY: guaranteed by the caller.
+            let tile = unsafe { load_tile(simd, products, layout.panel_cols) };
+            let tile = transform::outputs(simd, tile);
+            for (i, values) in tile.iter().enumerate().take(region.rows) {
+                let row_start = (region.pixel + i * region.row_stride) * region.channels + channel;
+                for (j, value) in values.iter().enumerate().take(region.cols) {
+                    // SAFETY: guaranteed by the caller.
+                    let to = unsafe { out.ptr_at(row_start + j * region.channels) };
+                    // SAFETY: as above.
+                    unsafe { self.epilogue.store(simd, *value + bias, to, len) };
                 }
             }
         }

@@ -1,71 +1,74 @@
-//! Convolutions of integers of 8 bits, summed up exactly.
+//! int8 convolution with exact accumulation.
 //!
-//! Transformed inputs and weights are integers of 16 bits, two channels in a word. Products wrap at
-//! 32 bits, and so does what becomes of them: outputs times 9 and a power of two of at most 64.
-//! Their lower 26 bits are right, and that is all where [`is_exact`] says so.
+//! Transformed inputs and weights are 16-bit integers, two channels per word. Products wrap at 32
+//! bits, and so do the output transforms, which yield the outputs times 9 and a power of two of at
+//! most 64. The lower 26 bits of the outputs are exact, which suffices if [`is_exact`] returns true.
 
 #![expect(unsafe_code, reason = "reads and writes tiles through checked pointers")]
+
+use core::ops::Range;
 
 use afferent_core::Workers;
 
 use super::{
-    ConvShape, IN, Kind, OUT, TAPS,
-    strip::{Lens, Lines, Numbers, Tile, collect, scatter},
-    transform::{self, SHIFTS, Square},
+    ConvShape, IN_TILE, Kind, OUT_TILE, TAPS,
+    strip::{BufferLayout, Convolution, InputTile, OutputRegion, load_tile, store_tile},
+    transform::{self, OUTPUT_SHIFTS, Square},
 };
 use crate::{
     Float, Int, Isa, Simd, SizeError,
     epilogue::{Epilogue, Origin, OutputTile},
-    gemm::tile,
+    gemm::tile::MultiplyAddI16Pairs,
     igemm::WeightShape,
     parallel::SharedSlice,
     qgemm::q8::{column_sum_bytes, packed_len, panel_cols},
 };
 
-/// Channels whose weights lie together.
+/// Channels whose weights are adjacent.
 const QUAD: usize = 4;
 
-/// The number that a ninth is where numbers wrap at 32 bits.
-const NINTH: i32 = 954_437_177;
+/// Multiplicative inverse of 9 modulo 2³².
+const INVERSE_OF_9: i32 = 954_437_177;
 
-/// The largest difference of an integer of 8 bits from what zero is stored as.
-const MOST: u64 = 255;
+/// Largest difference of an int8 value from a zero point.
+const MAX_DIFFERENCE: u64 = 255;
 
-/// Pictures of integers of 8 bits, and what they are convolved with.
+/// int8 convolution of NHWC images.
 #[derive(Debug, Clone, Copy)]
 pub struct WinogradQ8<'d, E> {
-    /// The pictures, one after the other.
+    /// Input: batch, rows, columns, channels.
     pub x: &'d [i8],
-    /// What zero is stored as, at least as often as there are channels.
+    /// Zero point of the input, repeated for at least `in_channels` elements.
     pub zero_points: &'d [i8],
-    /// Weights that [`q8::pack`](crate::qgemm::q8::pack) made: for each column those of the
-    /// channels of the first element of the kernel, then those of the second, and so on.
+    /// Weights, packed by [`q8::pack`](crate::qgemm::q8::pack): per output channel the weights of all
+    /// input channels for the first kernel element, then for the second, and so on.
     pub weights: &'d [i8],
-    /// What becomes of sums; its rows are pixels.
+    /// Epilogue; its rows are output pixels.
     pub epilogue: &'d E,
 }
 
-/// Whether sums with the weights of a column fit into 26 bits, whatever the inputs are.
+/// True if the accumulators of an output channel with these weights fit 26 bits for any input.
 pub fn is_exact(isa: Isa, weights: &[i8]) -> bool {
-    /// So many magnitudes add up to less than 32 bits, in which they are added fastest.
-    const PART: usize = 1 << 16;
-    let of_part = |part: &[i8]| part.iter().map(|x| u32::from(x.unsigned_abs())).sum::<u32>();
-    let all = isa.call(|| weights.chunks(PART).map(|part| u64::from(of_part(part))).sum::<u64>());
-    all * MOST < 1 << 25
+    /// Magnitudes whose sum fits 32 bits, which vectorizes best.
+    const CHUNK_LEN: usize = 1 << 16;
+    let chunk_sum = |chunk: &[i8]| chunk.iter().map(|x| u32::from(x.unsigned_abs())).sum::<u32>();
+    let sum = isa
+        .call(|| weights.chunks(CHUNK_LEN).map(|chunk| u64::from(chunk_sum(chunk))).sum::<u64>());
+    sum * MAX_DIFFERENCE < 1 << 25
 }
 
-/// Whether pictures of so many channels are what [`WinogradQ8`] convolves.
-pub fn supports_channels(channels: usize) -> bool {
-    channels.is_multiple_of(QUAD)
+/// True if [`WinogradQ8`] supports this number of input channels: a multiple of 4.
+pub fn supports_channels(in_channels: usize) -> bool {
+    in_channels.is_multiple_of(QUAD)
 }
 
 impl<E: Epilogue> WinogradQ8<'_, E> {
-    /// Computes the convolution, stores it through the epilogue, and writes it to `out`: batch,
-    /// rows, columns, channels. Results of columns whose weights are not [`is_exact`] may be wrong.
+    /// Computes the convolution, applies the epilogue and writes to `out`: batch, rows, columns,
+    /// channels. `scratch` holds [`ConvShape::scratch_len`] elements. An output channel may be wrong
+    /// if [`is_exact`] returns false for its weights.
     ///
     /// # Errors
-    /// [`SizeError`] if a slice does not match the sizes, or the channels are not
-    /// [`supports_channels`].
+    /// [`SizeError`] if a slice does not match the sizes, or [`supports_channels`] returns false.
     pub fn run(
         &self,
         shape: &ConvShape,
@@ -76,8 +79,8 @@ impl<E: Epilogue> WinogradQ8<'_, E> {
     ) -> Result<(), SizeError> {
         let ConvShape { batch, output, in_channels, out_channels: cols, .. } = *shape;
         shape.check(self.x.len(), out.len())?;
-        let supported = supports_channels(in_channels);
-        SizeError::check_parameter("in_channels", "a multiple of 4", supported)?;
+        let is_supported = supports_channels(in_channels);
+        SizeError::check_parameter("in_channels", "a multiple of 4", is_supported)?;
         SizeError::check_min("zero_points", self.zero_points.len(), Some(in_channels))?;
         let inner = in_channels.checked_mul(TAPS);
         let packed_len = inner.and_then(|inner| packed_len(isa, WeightShape { inner, cols }));
@@ -88,28 +91,32 @@ impl<E: Epilogue> WinogradQ8<'_, E> {
     }
 }
 
-/// Two vectors of words: where weights lie in quads, those of channels 0 and 2 of each quad from
-/// `from` on, and those of channels 1 and 3; else pairs as they lie there, and from `next` on.
+/// Loads and widens to 16 bits. With [`Simd::HAS_DOT4`], `first` points to quads of channels: the
+/// first result holds channels 0 and 2 of each quad, the second channels 1 and 3. Otherwise the
+/// results are the pairs at `first` and at `second`.
 ///
 /// # Safety
-/// `4 * LANES` bytes can be read at `from`, or half as many at both.
+/// `first` is valid for reads of `4 * LANES` bytes, or both are for `2 * LANES` bytes.
 #[inline(always)]
-unsafe fn widened<S: Simd>(simd: S, from: *const i8, next: *const i8) -> [S::I32; 2] {
+unsafe fn load_widened<S: Simd>(simd: S, first: *const i8, second: *const i8) -> [S::I32; 2] {
     if const { S::HAS_DOT4 } {
-        // SAFETY: demanded of the caller.
-        return unsafe { simd.load_ptr(from.cast()) }.to_bits().widen_bytes();
+        // SAFETY: guaranteed by the caller.
+        return unsafe { simd.load_ptr(first.cast()) }.to_bits().widen_bytes();
     }
-    // SAFETY: demanded of the caller.
-    let first = unsafe { simd.load_widened_i8_ptr(from) };
+    // SAFETY: guaranteed by the caller.
+    let first = unsafe { simd.load_widened_i8_ptr(first) };
     // SAFETY: as above.
-    [first, unsafe { simd.load_widened_i8_ptr(next) }]
+    [first, unsafe { simd.load_widened_i8_ptr(second) }]
 }
 
-/// The words of a square as they are kept.
+/// Reinterprets the words of a transformed tile as `f32`, the element type of the scratch buffer.
 #[inline(always)]
-fn kept<S: Simd>(simd: S, square: Square<S::I32, IN, IN>) -> Square<S::F32, IN, IN> {
-    let mut all = [[simd.zero(); IN]; IN];
-    for (to, row) in all.iter_mut().zip(square) {
+fn bitcast<S: Simd>(
+    simd: S,
+    tile: Square<S::I32, IN_TILE, IN_TILE>,
+) -> Square<S::F32, IN_TILE, IN_TILE> {
+    let mut all = [[simd.zero(); IN_TILE]; IN_TILE];
+    for (to, row) in all.iter_mut().zip(tile) {
         for (to, word) in to.iter_mut().zip(row) {
             *to = word.bitcast();
         }
@@ -117,176 +124,184 @@ fn kept<S: Simd>(simd: S, square: Square<S::I32, IN, IN>) -> Square<S::F32, IN, 
     all
 }
 
-/// Sums of a tile, from its products.
+/// Accumulators of an output tile, from its products.
 #[inline(always)]
-fn sums<S: Simd>(simd: S, products: Square<S::F32, IN, IN>) -> Square<S::I32, OUT, OUT> {
-    let mut square = [[simd.splat_i32(0); IN]; IN];
-    for (to, row) in square.iter_mut().zip(products) {
+fn accumulators<S: Simd>(
+    simd: S,
+    products: Square<S::F32, IN_TILE, IN_TILE>,
+) -> Square<S::I32, OUT_TILE, OUT_TILE> {
+    let mut words = [[simd.splat_i32(0); IN_TILE]; IN_TILE];
+    for (to, row) in words.iter_mut().zip(products) {
         for (to, product) in to.iter_mut().zip(row) {
             *to = product.to_bits();
         }
     }
-    let mut square = transform::whole_outputs(simd, square);
-    let ninth = simd.splat_i32(NINTH);
-    for (i, row) in square.iter_mut().enumerate() {
-        for (j, sum) in row.iter_mut().enumerate() {
-            let ninth = *sum * ninth;
-            *sum = match SHIFTS[i] + SHIFTS[j] {
-                2 => ninth.shr::<2>(),
-                3 => ninth.shr::<3>(),
-                4 => ninth.shr::<4>(),
-                5 => ninth.shr::<5>(),
-                _ => ninth.shr::<6>(),
+    let mut tile = transform::outputs_i32(simd, words);
+    let inverse_of_9 = simd.splat_i32(INVERSE_OF_9);
+    for (i, row) in tile.iter_mut().enumerate() {
+        for (j, acc) in row.iter_mut().enumerate() {
+            let shifted = *acc * inverse_of_9;
+            *acc = match OUTPUT_SHIFTS[i] + OUTPUT_SHIFTS[j] {
+                2 => shifted.shr::<2>(),
+                3 => shifted.shr::<3>(),
+                4 => shifted.shr::<4>(),
+                5 => shifted.shr::<5>(),
+                _ => shifted.shr::<6>(),
             };
         }
     }
-    square
+    tile
 }
 
-impl<E: Epilogue> Numbers for WinogradQ8<'_, E> {
+impl<E: Epilogue> Convolution for WinogradQ8<'_, E> {
     const KIND: Kind = Kind::Q8;
-    const IN_WORD: usize = 2;
+    const CHANNELS_PER_WORD: usize = 2;
     type In = i8;
     type Out = E::Out;
-    type Product = tile::Pairs;
+    type MultiplyAdd = MultiplyAddI16Pairs;
 
     fn input(&self) -> (&[i8], &[i8]) {
         (self.x, self.zero_points)
     }
 
     #[inline(always)]
-    unsafe fn inputs<S: Simd>(
+    unsafe fn transform_inputs<S: Simd>(
         &self,
         simd: S,
-        lines: &Lines<i8>,
-        (first, last): (usize, usize),
+        tile: &InputTile<i8>,
+        channels: Range<usize>,
         to: *mut f32,
-        step: usize,
+        stride: usize,
     ) {
-        /// Bytes of a vector of quads.
-        const LONGEST: usize = 64;
-        // What zero is stored as is in the way at one place alone: elsewhere it adds up to nothing.
-        let zero = 36 * self.zero_points.first().map_or(0, |zero| i32::from(*zero));
-        let zero = simd.splat_i32((zero << 16) | (zero & 0xffff));
-        for channel in (first..last).step_by(QUAD * S::LANES) {
-            let [mut tile, mut next] = [[[zero; IN]; IN]; 2];
-            let count = last - channel;
+        /// Bytes of the longest vector of quads.
+        const MAX_VECTOR_BYTES: usize = 64;
+        let Range { start: first_channel, end } = channels;
+        // The transform cancels the zero point in all elements but one, which it multiplies by 36.
+        let zero_point = 36 * self.zero_points.first().map_or(0, |zero| i32::from(*zero));
+        let zero_point = simd.splat_i32((zero_point << 16) | (zero_point & 0xffff));
+        for channel in (first_channel..end).step_by(QUAD * S::LANES) {
+            let [mut first, mut second] = [[[zero_point; IN_TILE]; IN_TILE]; 2];
+            let count = end - channel;
             if count >= QUAD * S::LANES {
-                for i in 0..IN {
-                    for j in 0..IN {
-                        let line = lines[i][j].wrapping_add(channel);
-                        // SAFETY: demanded of the caller.
-                        [tile[i][j], next[i][j]] =
-                            unsafe { widened(simd, line, line.wrapping_add(2 * S::LANES)) };
+                for i in 0..IN_TILE {
+                    for j in 0..IN_TILE {
+                        let pixel = tile[i][j].wrapping_add(channel);
+                        // SAFETY: guaranteed by the caller.
+                        [first[i][j], second[i][j]] =
+                            unsafe { load_widened(simd, pixel, pixel.wrapping_add(2 * S::LANES)) };
                     }
                 }
             } else {
-                for i in 0..IN {
-                    for j in 0..IN {
-                        let (line, mut copy) = (lines[i][j].wrapping_add(channel), [0; LONGEST]);
+                for i in 0..IN_TILE {
+                    for j in 0..IN_TILE {
+                        let pixel = tile[i][j].wrapping_add(channel);
+                        let mut copy = [0; MAX_VECTOR_BYTES];
                         for (at, to) in copy.iter_mut().enumerate().take(count) {
-                            // SAFETY: demanded of the caller.
-                            *to = unsafe { line.wrapping_add(at).read() };
+                            // SAFETY: guaranteed by the caller.
+                            *to = unsafe { pixel.wrapping_add(at).read() };
                         }
-                        let line = copy.as_ptr();
+                        let pixel = copy.as_ptr();
                         // SAFETY: the copy is as long as the longest vector.
-                        [tile[i][j], next[i][j]] =
-                            unsafe { widened(simd, line, line.wrapping_add(2 * S::LANES)) };
+                        [first[i][j], second[i][j]] =
+                            unsafe { load_widened(simd, pixel, pixel.wrapping_add(2 * S::LANES)) };
                     }
                 }
             }
-            let [mut tile, mut next] =
-                [transform::whole_inputs(simd, tile), transform::whole_inputs(simd, next)];
-            tile[1][1] = tile[1][1].sub_i16(zero);
-            next[1][1] = next[1][1].sub_i16(zero);
-            // Words of quads follow each other even where quads do not fill a vector.
-            let second = if S::HAS_DOT4 { S::LANES.min(count / QUAD) } else { S::LANES };
-            let to = to.wrapping_add((channel - first) / 2);
-            // SAFETY: demanded of the caller.
-            unsafe { scatter(simd, &kept(simd, tile), to, step) };
+            let [mut first, mut second] =
+                [transform::inputs_i16(simd, first), transform::inputs_i16(simd, second)];
+            first[1][1] = first[1][1].sub_i16(zero_point);
+            second[1][1] = second[1][1].sub_i16(zero_point);
+            // The second words follow the first words directly, also if the quads do not fill a
+            // vector.
+            let words = if S::HAS_DOT4 { S::LANES.min(count / QUAD) } else { S::LANES };
+            let to = to.wrapping_add((channel - first_channel) / 2);
+            // SAFETY: guaranteed by the caller.
+            unsafe { store_tile(simd, &bitcast(simd, first), to, stride) };
             // SAFETY: as above.
-            unsafe { scatter(simd, &kept(simd, next), to.wrapping_add(second), step) };
+            unsafe { store_tile(simd, &bitcast(simd, second), to.wrapping_add(words), stride) };
         }
     }
 
     #[inline(always)]
-    unsafe fn weights<S: Simd, const C: usize>(
+    unsafe fn transform_weights<S: Simd, const C: usize>(
         &self,
         simd: S,
         panel: usize,
-        (first, last, channels): (usize, usize, usize),
+        channels: Range<usize>,
+        in_channels: usize,
         to: *mut f32,
-        lens: &Lens,
+        layout: &BufferLayout,
     ) {
-        let tap = lens.width * channels;
-        let sums = lens.width * const { column_sum_bytes::<S>() };
-        let size = sums + tap * TAPS;
-        let from = &self.weights[panel * size..][sums..size];
-        let quads = (last - first) / QUAD;
-        let group = S::LANES * if S::HAS_DOT4 { QUAD } else { 2 };
+        let tap_len = layout.panel_cols * in_channels;
+        let sums_len = layout.panel_cols * const { column_sum_bytes::<S>() };
+        let panel_len = sums_len + tap_len * TAPS;
+        let from = &self.weights[panel * panel_len..][sums_len..panel_len];
+        let quads = channels.len() / QUAD;
+        let vector_bytes = S::LANES * if S::HAS_DOT4 { QUAD } else { 2 };
         for quad in 0..quads {
             for c in 0..C {
-                let [mut kernel, mut next] = [[[simd.splat_i32(0); 3]; 3]; 2];
+                let [mut first, mut second] = [[[simd.splat_i32(0); 3]; 3]; 2];
                 for i in 0..3 {
                     for j in 0..3 {
-                        let from = from.as_ptr().wrapping_add((i * 3 + j) * tap);
-                        let from =
-                            from.wrapping_add((first + quad * QUAD) * lens.width + c * group);
-                        let later = from.wrapping_add(2 * lens.width);
-                        // SAFETY: the panel has `C` vectors of quads for each quad of each tap, or
-                        // twice as many of pairs.
-                        [kernel[i][j], next[i][j]] = unsafe { widened(simd, from, later) };
+                        let from = from.as_ptr().wrapping_add((i * 3 + j) * tap_len);
+                        let row = (channels.start + quad * QUAD) * layout.panel_cols;
+                        let from = from.wrapping_add(row + c * vector_bytes);
+                        let next = from.wrapping_add(2 * layout.panel_cols);
+                        // SAFETY: the panel has `C` vectors of quads per quad and kernel element, or
+                        // twice as many vectors of pairs.
+                        [first[i][j], second[i][j]] = unsafe { load_widened(simd, from, next) };
                     }
                 }
+                // The order of words in transformed inputs.
                 let words = if S::HAS_DOT4 {
-                    let of_vector = S::LANES.min(quads - quad / S::LANES * S::LANES);
-                    let even = quad / S::LANES * S::LANES + quad;
-                    [even, even + of_vector]
+                    let vector_start = quad / S::LANES * S::LANES;
+                    let first_word = vector_start + quad;
+                    [first_word, first_word + S::LANES.min(quads - vector_start)]
                 } else {
                     [2 * quad, 2 * quad + 1]
                 };
-                let at = |word: usize| to.wrapping_add(word * lens.row + c * S::LANES);
-                let square = kept(simd, transform::whole_weights(simd, kernel));
-                // SAFETY: demanded of the caller.
-                unsafe { scatter(simd, &square, at(words[0]), lens.width) };
-                let square = kept(simd, transform::whole_weights(simd, next));
+                let word_ptr =
+                    |word: usize| to.wrapping_add(word * layout.panel_tile_stride + c * S::LANES);
+                let kernel = bitcast(simd, transform::weights_i16(simd, first));
+                // SAFETY: guaranteed by the caller.
+                unsafe { store_tile(simd, &kernel, word_ptr(words[0]), layout.panel_cols) };
+                let kernel = bitcast(simd, transform::weights_i16(simd, second));
                 // SAFETY: as above.
-                unsafe { scatter(simd, &square, at(words[1]), lens.width) };
+                unsafe { store_tile(simd, &kernel, word_ptr(words[1]), layout.panel_cols) };
             }
         }
     }
 
     #[inline(always)]
-    unsafe fn outputs<S: Simd, const C: usize>(
+    unsafe fn store_outputs<S: Simd, const C: usize>(
         &self,
         simd: S,
         products: *const f32,
-        lens: &Lens,
-        tile: &Tile,
+        layout: &BufferLayout,
+        region: &OutputRegion,
         out: &SharedSlice<'_, E::Out>,
     ) {
-        let len = (tile.cols - tile.col).min(lens.width);
-        let start = self.epilogue.initial_accumulators(simd, tile.col);
-        let mut halves = [[[simd.splat_i32(0); OUT]; OUT]; 2];
+        let OutputRegion { channel, channels, .. } = *region;
+        let cols = (channels - channel).min(layout.panel_cols);
+        let initial = self.epilogue.initial_accumulators(simd, channel);
+        let mut halves = [[[simd.splat_i32(0); OUT_TILE]; OUT_TILE]; 2];
         for (half, to) in halves.iter_mut().enumerate() {
             let from = products.wrapping_add(half * S::LANES);
-            // SAFETY: demanded of the caller; panels have two vectors.
-            let square = unsafe { collect(simd, from, lens.width) };
-            *to = sums(simd, square);
+            // SAFETY: guaranteed by the caller; panels have two vectors.
+            let tile = unsafe { load_tile(simd, from, layout.panel_cols) };
+            *to = accumulators(simd, tile);
         }
         let [low, high] = &halves;
-        for row in 0..tile.rows {
-            for column in 0..tile.columns {
-                let pixel = tile.pixel + row * tile.step + column;
-                let sums = [start[0] + low[row][column], start[1] + high[row][column]];
-                // SAFETY: demanded of the caller.
-                let to = unsafe { out.ptr_at(pixel * tile.cols + tile.col) };
-                // SAFETY: demanded of the caller; `write` asked `fits`.
-                unsafe {
-                    let tile_out = OutputTile { ptr: to, row_stride: 0, cols: len };
-                    let origin = Origin { row: pixel, col: tile.col };
-                    self.epilogue.store_row(simd, sums, origin, tile_out);
-                };
+        for i in 0..region.rows {
+            for j in 0..region.cols {
+                let pixel = region.pixel + i * region.row_stride + j;
+                let row = [initial[0] + low[i][j], initial[1] + high[i][j]];
+                // SAFETY: guaranteed by the caller.
+                let ptr = unsafe { out.ptr_at(pixel * channels + channel) };
+                let origin = Origin { row: pixel, col: channel };
+                let tile = OutputTile { ptr, row_stride: channels, cols };
+                // SAFETY: guaranteed by the caller; `run` has checked the epilogue.
+                unsafe { self.epilogue.store_row(simd, row, origin, tile) };
             }
         }
     }

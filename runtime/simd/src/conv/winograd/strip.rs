@@ -1,332 +1,391 @@
-//! Some tiles of a convolution: their inputs are transformed, then multiplied panel by panel.
+//! Strips: tiles whose inputs are transformed together and then multiplied panel by panel.
 
 #![expect(unsafe_code, reason = "writes tiles of an image from several threads")]
 
-use super::{APART, BLOCK, ConvShape, IN, Kind, OUT, PLACES, Plan};
+use core::ops::Range;
+
+use super::{
+    BLOCK_WORDS, ConvShape, IN_TILE, Kind, OUT_TILE, Plan, TILE_ELEMENTS, TILE_PADDING_WORDS,
+};
 use crate::{
     Routine, Simd,
-    gemm::tile::{self, Start, Strips},
+    gemm::{
+        MatrixStrides,
+        tile::{AccumulatorInit, MultiplyAdd, PanelProduct},
+    },
     parallel::SharedSlice,
 };
 
-/// The channels of each place of a tile's input.
-pub(super) type Lines<T> = [[*const T; IN]; IN];
+/// Pointer to the channels of each pixel of an input tile.
+pub(super) type InputTile<T> = [[*const T; IN_TILE]; IN_TILE];
 
-/// What is convolved, with which weights, and what becomes of it.
+/// A convolution of one data type: input, weights, transforms and epilogue.
 ///
-/// Transformed inputs, weights and products are words of the same scratch memory, whatever they
-/// are.
-pub(super) trait Numbers: Sync {
+/// Transformed inputs, weights and products are 32-bit words in one scratch buffer of type `f32`.
+pub(super) trait Convolution: Sync {
     const KIND: Kind;
-    /// Input channels in a word.
-    const IN_WORD: usize;
+    /// Input channels per word.
+    const CHANNELS_PER_WORD: usize;
     type In: Copy;
     type Out: Send;
-    /// How words are multiplied.
-    type Product: tile::Multiply;
+    /// Multiply-accumulate operation of words.
+    type MultiplyAdd: MultiplyAdd;
 
-    /// The pictures, and as many zeros as they have channels, or more.
+    /// Input, and a pixel of padding: one value per channel or more.
     fn input(&self) -> (&[Self::In], &[Self::In]);
 
-    /// Transforms channels `from..to` of a tile, and writes places `step` apart.
+    /// Transforms `channels` of an input tile. Elements of the transformed tile are written `stride`
+    /// words apart.
     ///
     /// # Safety
-    /// The lines have all these channels, and those of a block, in whole vectors, can be written at
-    /// each place.
-    unsafe fn inputs<S: Simd>(
+    /// The pixels are valid for reads of all these channels. Each element of `to` is valid for writes
+    /// of the words of a block, in whole vectors.
+    unsafe fn transform_inputs<S: Simd>(
         &self,
         simd: S,
-        lines: &Lines<Self::In>,
-        channels: (usize, usize),
+        tile: &InputTile<Self::In>,
+        channels: Range<usize>,
         to: *mut f32,
-        step: usize,
+        stride: usize,
     );
 
-    /// Transforms the weights of a panel for channels `from..to`, of so many: to `C` vectors for
-    /// each word, and places as `lens` says.
+    /// Transforms the weights of a panel for `channels` of `in_channels` input channels: `C` vectors
+    /// per word, with the strides of `layout`.
     ///
     /// # Safety
-    /// These can be written, and the convolution has such a panel.
-    unsafe fn weights<S: Simd, const C: usize>(
+    /// The convolution has such a panel, and `to` is valid for writes of its transformed weights.
+    unsafe fn transform_weights<S: Simd, const C: usize>(
         &self,
         simd: S,
         panel: usize,
-        channels: (usize, usize, usize),
+        channels: Range<usize>,
+        in_channels: usize,
         to: *mut f32,
-        lens: &Lens,
+        layout: &BufferLayout,
     );
 
-    /// Transforms the products of a tile, `C` vectors at each place as `lens` says, to outputs.
+    /// Transforms the products of a tile, `C` vectors per element with the strides of `layout`,
+    /// applies the epilogue and stores the outputs.
     ///
     /// # Safety
-    /// These can be read, and the target holds the outputs, which belong to this thread.
-    unsafe fn outputs<S: Simd, const C: usize>(
+    /// `products` is valid for reads of the tile. The outputs are inside `out` and belong to this
+    /// thread.
+    unsafe fn store_outputs<S: Simd, const C: usize>(
         &self,
         simd: S,
         products: *const f32,
-        lens: &Lens,
-        tile: &Tile,
+        layout: &BufferLayout,
+        region: &OutputRegion,
         out: &SharedSlice<'_, Self::Out>,
     );
 }
 
-/// Where outputs of a tile go.
-pub(super) struct Tile {
-    /// The first pixel.
+/// Pixels and channels of the output that a tile covers.
+pub(super) struct OutputRegion {
+    /// Index of the first pixel.
     pub(super) pixel: usize,
     /// Pixels from one row to the next.
-    pub(super) step: usize,
-    /// Rows and columns that are inside the picture.
+    pub(super) row_stride: usize,
+    /// Rows and columns inside the image.
     pub(super) rows: usize,
-    pub(super) columns: usize,
-    /// The first channel, and all channels of a pixel.
-    pub(super) col: usize,
     pub(super) cols: usize,
-}
-
-/// How many words parts of the memory take.
-///
-/// The places of a tile, or of a kernel, lie together: what is transformed is written and read in
-/// one piece.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Lens {
-    /// Channels of a block, which is a place of a transformed input.
+    /// First channel of the panel.
+    pub(super) channel: usize,
+    /// Channels of a pixel.
     pub(super) channels: usize,
-    /// Columns of a panel, which is a place of transformed weights, and of products.
-    pub(super) width: usize,
-    /// The places of a tile of the input.
-    pub(super) input: usize,
-    /// The places of the weights of a channel, and of the products of a tile.
-    pub(super) row: usize,
-    /// A block of transformed inputs.
-    pub(super) block: usize,
-    /// Transformed inputs.
-    pub(super) inputs: usize,
-    /// Products of a panel.
-    products: usize,
 }
 
-impl Lens {
-    /// Of strips of so many tiles; `channels` are words of whole vectors.
-    pub(super) fn new(channels: usize, tiles: usize, width: usize) -> Option<Self> {
-        let (blocks, channels) = (channels.div_ceil(BLOCK), channels.min(BLOCK));
-        let (input, row) = (PLACES * channels + APART, PLACES * width + APART);
-        let block = tiles.checked_mul(input)?;
-        let (inputs, products) = (block.checked_mul(blocks)?, tiles.checked_mul(row)?);
-        Some(Self { channels, width, input, row, block, inputs, products })
+/// Layout of the scratch buffers, in words.
+///
+/// The elements of a transformed tile or kernel are adjacent, so that each transform reads and writes
+/// one contiguous piece.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct BufferLayout {
+    /// Words of a block of channels: length of an element of a transformed input tile.
+    pub(super) block_words: usize,
+    /// Columns of a panel: length of an element of transformed weights, and of products.
+    pub(super) panel_cols: usize,
+    /// Words from one transformed input tile to the next.
+    pub(super) input_tile_stride: usize,
+    /// Words from the transformed weights of one channel word to the next, and from the products of
+    /// one tile to the next.
+    pub(super) panel_tile_stride: usize,
+    /// Transformed inputs of one block of channels.
+    pub(super) block_len: usize,
+    /// Transformed inputs of all blocks.
+    pub(super) inputs_len: usize,
+    /// Products of a panel.
+    products_len: usize,
+}
+
+impl BufferLayout {
+    /// Layout for strips of `tiles` tiles with `words` words per pixel, in whole vectors; `None` if a
+    /// length overflows.
+    pub(super) fn new(words: usize, tiles: usize, panel_cols: usize) -> Option<Self> {
+        let (blocks, block_words) = (words.div_ceil(BLOCK_WORDS), words.min(BLOCK_WORDS));
+        let input_tile_stride = TILE_ELEMENTS * block_words + TILE_PADDING_WORDS;
+        let panel_tile_stride = TILE_ELEMENTS * panel_cols + TILE_PADDING_WORDS;
+        let block_len = tiles.checked_mul(input_tile_stride)?;
+        let inputs_len = block_len.checked_mul(blocks)?;
+        let products_len = tiles.checked_mul(panel_tile_stride)?;
+        Some(Self {
+            block_words,
+            panel_cols,
+            input_tile_stride,
+            panel_tile_stride,
+            block_len,
+            inputs_len,
+            products_len,
+        })
     }
 
     /// Transformed weights of a panel and a block.
-    fn weights(&self) -> usize {
-        self.channels * self.row
+    fn weights_len(&self) -> usize {
+        self.block_words * self.panel_tile_stride
     }
 
-    /// Transformed weights of a panel and a block, and products of a panel.
-    pub(super) fn own(&self) -> Option<usize> {
-        self.weights().checked_add(self.products)
+    /// Private buffer of a task: transformed weights of a panel and a block, and products of a panel.
+    pub(super) fn private_len(&self) -> Option<usize> {
+        self.weights_len().checked_add(self.products_len)
     }
 }
 
-/// Tiles `from..to` of a convolution.
-pub(super) struct Strip<'c, N> {
-    pub(super) numbers: &'c N,
-    pub(super) sizes: &'c ConvShape,
+/// One call of a convolution.
+pub(super) struct Call<'c, C> {
+    pub(super) conv: &'c C,
+    pub(super) shape: &'c ConvShape,
     pub(super) plan: &'c Plan,
-    pub(super) from: usize,
-    pub(super) to: usize,
 }
 
-impl<N: Numbers> Strip<'_, N> {
-    /// Picture, row and column of the first output of a tile.
+/// Tiles `first_tile..end_tile` of a convolution.
+pub(super) struct Strip<'c, C> {
+    pub(super) conv: &'c C,
+    pub(super) shape: &'c ConvShape,
+    pub(super) plan: &'c Plan,
+    pub(super) first_tile: usize,
+    pub(super) end_tile: usize,
+}
+
+/// First output pixel of a tile.
+struct TileOrigin {
+    image: usize,
+    row: usize,
+    col: usize,
+}
+
+impl<C: Convolution> Strip<'_, C> {
     #[inline(always)]
-    fn place(&self, tile: usize) -> (usize, usize, usize) {
-        let [rows, cols] = self.plan.grid;
-        (tile / cols / rows, tile / cols % rows * OUT, tile % cols * OUT)
+    fn origin(&self, tile: usize) -> TileOrigin {
+        let [rows, cols] = self.plan.tile_grid;
+        TileOrigin {
+            image: tile / cols / rows,
+            row: tile / cols % rows * OUT_TILE,
+            col: tile % cols * OUT_TILE,
+        }
     }
 
-    /// Where the channels of each place of a tile's input are.
+    /// Input tile of an output tile; pixels outside the image point to the padding.
     #[inline(always)]
-    fn lines(&self, tile: usize) -> Lines<N::In> {
-        let ConvShape { input, padding: before, in_channels: channels, .. } = *self.sizes;
-        let (x, zeros) = self.numbers.input();
-        let (item, top, left) = self.place(tile);
+    fn input_tile(&self, tile: usize) -> InputTile<C::In> {
+        let ConvShape { input, padding, in_channels, .. } = *self.shape;
+        let (x, zeros) = self.conv.input();
+        let origin = self.origin(tile);
         let inside =
-            |dim: usize, at: usize| at.checked_sub(before[dim]).filter(|at| *at < input[dim]);
-        let mut lines = [[zeros.as_ptr(); IN]; IN];
-        for (i, lines) in lines.iter_mut().enumerate() {
-            let Some(row) = inside(0, top + i) else { continue };
-            for (j, line) in lines.iter_mut().enumerate() {
-                let Some(col) = inside(1, left + j) else { continue };
-                let at = ((item * input[0] + row) * input[1] + col) * channels;
-                *line = x.as_ptr().wrapping_add(at);
+            |dim: usize, at: usize| at.checked_sub(padding[dim]).filter(|at| *at < input[dim]);
+        let mut pixels = [[zeros.as_ptr(); IN_TILE]; IN_TILE];
+        for (i, pixels) in pixels.iter_mut().enumerate() {
+            let Some(row) = inside(0, origin.row + i) else { continue };
+            for (j, pixel) in pixels.iter_mut().enumerate() {
+                let Some(col) = inside(1, origin.col + j) else { continue };
+                let start = ((origin.image * input[0] + row) * input[1] + col) * in_channels;
+                *pixel = x.as_ptr().wrapping_add(start);
             }
         }
-        lines
+        pixels
     }
 
-    /// The channels of a block.
+    /// Channels of a block.
     #[inline(always)]
-    fn channels(&self, block: usize) -> (usize, usize) {
-        let of_block = self.plan.lens.channels * N::IN_WORD;
-        let first = block * of_block;
-        (first, self.sizes.in_channels.min(first + of_block))
+    fn block_channels(&self, block: usize) -> Range<usize> {
+        let block_channels = self.plan.layout.block_words * C::CHANNELS_PER_WORD;
+        let first = block * block_channels;
+        first..self.shape.in_channels.min(first + block_channels)
     }
 }
 
-/// Transforms the inputs of a strip: some channels of them.
-pub(super) struct Gather<'c, 'm, N> {
-    pub(super) strip: Strip<'c, N>,
+/// Transforms the inputs of a strip for one block of channels.
+pub(super) struct TransformInputs<'c, 'm, C> {
+    pub(super) strip: Strip<'c, C>,
     pub(super) block: usize,
-    /// InputRows of tiles of channels.
+    /// Transformed inputs of the block.
     pub(super) to: &'m mut [f32],
 }
 
-impl<N: Numbers> Routine for Gather<'_, '_, N> {
+impl<C: Convolution> Routine for TransformInputs<'_, '_, C> {
     type Output = ();
 
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
         let Self { strip, block, to } = self;
-        let lens = strip.plan.lens;
-        let channels = strip.channels(block);
-        let tiles = strip.to - strip.from;
-        assert!(tiles * lens.input <= to.len());
+        let layout = strip.plan.layout;
+        let channels = strip.block_channels(block);
+        let tiles = strip.end_tile - strip.first_tile;
+        assert!(tiles * layout.input_tile_stride <= to.len());
         for tile in 0..tiles {
-            let lines = strip.lines(strip.from + tile);
-            let to = to.as_mut_ptr().wrapping_add(tile * lens.input);
-            // SAFETY: it was seen that the numbers fit, so that lines have all channels, and the
-            // assertion that there are places for all tiles, of whole vectors of channels.
-            unsafe { strip.numbers.inputs(simd, &lines, channels, to, lens.channels) };
+            let pixels = strip.input_tile(strip.first_tile + tile);
+            let to = to.as_mut_ptr().wrapping_add(tile * layout.input_tile_stride);
+            // SAFETY: the length of the input has been checked, so that pixels have all channels. The
+            // assertion verified that all tiles fit, with whole vectors of channels.
+            unsafe {
+                strip.conv.transform_inputs(
+                    simd,
+                    &pixels,
+                    channels.clone(),
+                    to,
+                    layout.block_words,
+                );
+            }
         }
     }
 }
 
-/// Writes the vectors of a square, places `step` apart.
+/// Stores the elements of a transformed tile, `stride` words apart.
 ///
 /// # Safety
-/// A vector can be written at each place.
+/// Each element is valid for writes of a vector.
 #[inline(always)]
-pub(super) unsafe fn scatter<S: Simd>(
+pub(super) unsafe fn store_tile<S: Simd>(
     simd: S,
-    square: &[[S::F32; IN]; IN],
+    tile: &[[S::F32; IN_TILE]; IN_TILE],
     to: *mut f32,
-    step: usize,
+    stride: usize,
 ) {
-    for (i, row) in square.iter().enumerate() {
+    for (i, row) in tile.iter().enumerate() {
         for (j, value) in row.iter().enumerate() {
-            let to = to.wrapping_add((i * IN + j) * step);
-            // SAFETY: demanded of the caller.
+            let to = to.wrapping_add((i * IN_TILE + j) * stride);
+            // SAFETY: guaranteed by the caller.
             unsafe { simd.store_ptr(*value, to) };
         }
     }
 }
 
-/// Reads the vectors of a square, places `step` apart.
+/// Loads the elements of a transformed tile, `stride` words apart.
 ///
 /// # Safety
-/// A vector can be read at each place.
+/// Each element is valid for reads of a vector.
 #[inline(always)]
-pub(super) unsafe fn collect<S: Simd>(
+pub(super) unsafe fn load_tile<S: Simd>(
     simd: S,
     from: *const f32,
-    step: usize,
-) -> [[S::F32; IN]; IN] {
-    let mut square = [[simd.zero(); IN]; IN];
-    for (i, row) in square.iter_mut().enumerate() {
+    stride: usize,
+) -> [[S::F32; IN_TILE]; IN_TILE] {
+    let mut tile = [[simd.zero(); IN_TILE]; IN_TILE];
+    for (i, row) in tile.iter_mut().enumerate() {
         for (j, value) in row.iter_mut().enumerate() {
-            let from = from.wrapping_add((i * IN + j) * step);
-            // SAFETY: demanded of the caller.
+            let from = from.wrapping_add((i * IN_TILE + j) * stride);
+            // SAFETY: guaranteed by the caller.
             *value = unsafe { simd.load_ptr(from) };
         }
     }
-    square
+    tile
 }
 
-/// What a strip is multiplied in.
-pub(super) struct Memory<'m> {
+/// Scratch buffers of a strip.
+pub(super) struct Buffers<'m> {
     /// Transformed inputs.
     pub(super) inputs: &'m [f32],
-    /// For transformed weights and products.
-    pub(super) own: &'m mut [f32],
+    /// Transformed weights and products.
+    pub(super) private: &'m mut [f32],
 }
 
-/// Multiplies the transformed inputs of a strip with those weights that are in the panels `panels`.
-pub(super) struct Multiply<'c, 'm, N: Numbers> {
-    pub(super) strip: Strip<'c, N>,
-    pub(super) panels: (usize, usize),
-    pub(super) memory: Memory<'m>,
-    pub(super) out: &'m SharedSlice<'m, N::Out>,
+/// Multiplies the transformed inputs of a strip with the weights of `panels`, and stores the outputs.
+pub(super) struct MultiplyPanels<'c, 'm, C: Convolution> {
+    pub(super) strip: Strip<'c, C>,
+    pub(super) panels: Range<usize>,
+    pub(super) buffers: Buffers<'m>,
+    pub(super) out: &'m SharedSlice<'m, C::Out>,
 }
 
-impl<N: Numbers> Routine for Multiply<'_, '_, N> {
+impl<C: Convolution> Routine for MultiplyPanels<'_, '_, C> {
     type Output = ();
 
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
-        if self.strip.plan.lens.width == S::LANES {
-            self.panels::<S, 1>(simd);
+        if self.strip.plan.layout.panel_cols == S::LANES {
+            self.run_panels::<S, 1>(simd);
         } else {
-            self.panels::<S, 2>(simd);
+            self.run_panels::<S, 2>(simd);
         }
     }
 }
 
-impl<N: Numbers> Multiply<'_, '_, N> {
-    /// Panels of `C` vectors.
+impl<C: Convolution> MultiplyPanels<'_, '_, C> {
+    /// Computes panels of `V` vectors.
     #[inline(always)]
-    fn panels<S: Simd, const C: usize>(self, simd: S) {
-        let Self { strip, panels, memory: Memory { inputs, own }, out } = self;
-        let lens = strip.plan.lens;
-        let tiles = strip.to - strip.from;
-        let (weights, products) = own.split_at_mut(lens.weights());
-        assert!(tiles * lens.row <= products.len());
-        for panel in panels.0..panels.1 {
-            for (block, inputs) in inputs.chunks_exact(lens.block).enumerate() {
-                let (first, last) = strip.channels(block);
-                let (all, to) = (strip.sizes.in_channels, weights.as_mut_ptr());
-                // SAFETY: it was seen that the numbers fit, and there is room for as many words as
-                // a block has at each place.
+    fn run_panels<S: Simd, const V: usize>(self, simd: S) {
+        let Self { strip, panels, buffers: Buffers { inputs, private }, out } = self;
+        let layout = strip.plan.layout;
+        let tiles = strip.end_tile - strip.first_tile;
+        let (weights, products) = private.split_at_mut(layout.weights_len());
+        assert!(tiles * layout.panel_tile_stride <= products.len());
+        for panel in panels {
+            for (block, inputs) in inputs.chunks_exact(layout.block_len).enumerate() {
+                let channels = strip.block_channels(block);
+                let depth = channels.len() / C::CHANNELS_PER_WORD;
+                let (in_channels, to) = (strip.shape.in_channels, weights.as_mut_ptr());
+                // SAFETY: the length of the weights has been checked, and the buffer holds the words
+                // of a block for each element.
                 unsafe {
-                    strip.numbers.weights::<S, C>(simd, panel, (first, last, all), to, &lens);
+                    strip.conv.transform_weights::<S, V>(
+                        simd,
+                        panel,
+                        channels,
+                        in_channels,
+                        to,
+                        &layout,
+                    );
                 }
-                let places = SharedSlice::new(products);
-                for place in 0..PLACES {
-                    let product = Strips {
-                        a: &inputs[place * lens.channels..],
-                        a_row: lens.input,
-                        a_k: 1,
-                        b: &weights[place * lens.width..],
-                        b_k: lens.row,
-                        depth: (last - first) / N::IN_WORD,
+                let shared_products = SharedSlice::new(products);
+                for element in 0..TILE_ELEMENTS {
+                    let product = PanelProduct {
+                        a: &inputs[element * layout.block_words..],
+                        a_row_stride: layout.input_tile_stride,
+                        a_k_stride: 1,
+                        b: &weights[element * layout.panel_cols..],
+                        b_row_stride: layout.panel_tile_stride,
+                        depth,
                         rows: tiles,
-                        cols: lens.width,
-                        width: lens.width,
-                        out: &places,
-                        at: place * lens.width,
-                        steps: (lens.row, 1),
-                        start: if block == 0 { Start::Zero } else { Start::Target },
-                        late: None,
+                        cols: layout.panel_cols,
+                        panel_cols: layout.panel_cols,
+                        out: &shared_products,
+                        out_start: element * layout.panel_cols,
+                        out_strides: MatrixStrides { row: layout.panel_tile_stride, col: 1 },
+                        init: if block == 0 {
+                            AccumulatorInit::Zero
+                        } else {
+                            AccumulatorInit::Output
+                        },
+                        scaling: None,
                         clamp: None,
                     };
-                    product.run_as::<S, N::Product>(simd);
+                    product.run_with::<S, C::MultiplyAdd>(simd);
                 }
             }
-            let ConvShape { output, out_channels: cols, .. } = *strip.sizes;
+            let ConvShape { output, out_channels, .. } = *strip.shape;
             for tile in 0..tiles {
-                let (item, top, left) = strip.place(strip.from + tile);
-                let to = Tile {
-                    pixel: (item * output[0] + top) * output[1] + left,
-                    step: output[1],
-                    rows: OUT.min(output[0] - top),
-                    columns: OUT.min(output[1] - left),
-                    col: panel * lens.width,
-                    cols,
+                let origin = strip.origin(strip.first_tile + tile);
+                let region = OutputRegion {
+                    pixel: (origin.image * output[0] + origin.row) * output[1] + origin.col,
+                    row_stride: output[1],
+                    rows: OUT_TILE.min(output[0] - origin.row),
+                    cols: OUT_TILE.min(output[1] - origin.col),
+                    channel: panel * layout.panel_cols,
+                    channels: out_channels,
                 };
-                let from = products.as_ptr().wrapping_add(tile * lens.row);
-                // SAFETY: the assertion saw that the products of the last tile are inside. It was
-                // seen that the target holds all pictures; each tile and each panel belongs to one
-                // thread.
-                unsafe { strip.numbers.outputs::<S, C>(simd, from, &lens, &to, out) };
+                let from = products.as_ptr().wrapping_add(tile * layout.panel_tile_stride);
+                // SAFETY: the assertion verified that the products of the last tile are inside. The
+                // length of the output has been checked; each tile and panel belongs to one thread.
+                unsafe { strip.conv.store_outputs::<S, V>(simd, from, &layout, &region, out) };
             }
         }
     }

@@ -1,18 +1,18 @@
-//! The transformations of six numbers in a row: of inputs, weights and products.
+//! Winograd transforms of inputs, weights and products.
 //!
-//! Polynomials of the fifth degree are given by their values at five places and by their highest
-//! coefficient. Of `f32` the places are 0, ±√½ and ±√2, whose rounding errors are a quarter of
-//! those that 0, ±1 and ±2 give. Of integers they are the latter, and nothing is rounded: weights
-//! are multiplied by 24 as far as fractions demand, and outputs divided by as much.
+//! The transforms evaluate polynomials of degree 5 at five points and at infinity. The points of the
+//! `f32` transforms are 0, ±√½ and ±√2, whose rounding error is a quarter of that of 0, ±1 and ±2.
+//! The integer transforms use the latter and are exact: weights are scaled by up to 24 to avoid
+//! fractions, and outputs are divided by the same factors.
 
 use core::f32::consts::{FRAC_1_SQRT_2, SQRT_2};
 
 use crate::{Float, Int, Simd};
 
-/// A vector for each place of a square.
+/// A vector per element of `M` rows of `N` elements.
 pub(super) type Square<V, const N: usize, const M: usize> = [[V; N]; M];
 
-/// Of inputs.
+/// One-dimensional input transform.
 #[inline(always)]
 fn input<S: Simd>(simd: S, d: [S::F32; 6]) -> [S::F32; 6] {
     let [a, b] = [simd.splat(FRAC_1_SQRT_2), simd.splat(SQRT_2)];
@@ -29,7 +29,7 @@ fn input<S: Simd>(simd: S, d: [S::F32; 6]) -> [S::F32; 6] {
     ]
 }
 
-/// Of weights.
+/// One-dimensional weight transform.
 #[inline(always)]
 fn weight<S: Simd>(simd: S, g: [S::F32; 3]) -> [S::F32; 6] {
     let [a, b] = [simd.splat(FRAC_1_SQRT_2 / 1.5), simd.splat(SQRT_2 / 6.0)];
@@ -47,7 +47,7 @@ fn weight<S: Simd>(simd: S, g: [S::F32; 3]) -> [S::F32; 6] {
     ]
 }
 
-/// Of products, to outputs.
+/// One-dimensional output transform.
 #[inline(always)]
 fn output<S: Simd>(simd: S, m: [S::F32; 6]) -> [S::F32; 4] {
     let [a, b] = [simd.splat(FRAC_1_SQRT_2), simd.splat(SQRT_2)];
@@ -62,46 +62,47 @@ fn output<S: Simd>(simd: S, m: [S::F32; 6]) -> [S::F32; 4] {
     ]
 }
 
-/// Integers of 16 bits, twice.
+/// `2 * x` in 16-bit halves.
 #[inline(always)]
-fn twice<I: Int>(x: I) -> I {
+fn double_i16<I: Int>(x: I) -> I {
     x.add_i16(x)
 }
 
-/// Integers of 16 bits, four times.
+/// `4 * x` in 16-bit halves.
 #[inline(always)]
-fn four<I: Int>(x: I) -> I {
-    twice(twice(x))
+fn quadruple_i16<I: Int>(x: I) -> I {
+    double_i16(double_i16(x))
 }
 
-/// Integers of 32 bits, six times.
+/// `6 * x` in 32-bit lanes.
 #[inline(always)]
-fn six<I: Int>(x: I) -> I {
+fn times_6<I: Int>(x: I) -> I {
     (x + x.shl::<1>()).shl::<1>()
 }
 
-/// Of integers of 16 bits; what `±255` gives fits into as many.
+/// One-dimensional input transform of 16-bit integers. After both dimensions, inputs within ±255 fit
+/// 16 bits.
 #[inline(always)]
-fn whole_input<S: Simd>(_: S, d: [S::I32; 6]) -> [S::I32; 6] {
-    let even_a = d[4].sub_i16(four(d[2]));
-    let odd_a = d[3].sub_i16(four(d[1]));
+fn input_i16<S: Simd>(_: S, d: [S::I32; 6]) -> [S::I32; 6] {
+    let even_a = d[4].sub_i16(quadruple_i16(d[2]));
+    let odd_a = d[3].sub_i16(quadruple_i16(d[1]));
     let even_b = d[4].sub_i16(d[2]);
-    let odd_b = twice(d[3].sub_i16(d[1]));
+    let odd_b = double_i16(d[3].sub_i16(d[1]));
     [
-        four(d[0]).add_i16(even_a.sub_i16(d[2])),
+        quadruple_i16(d[0]).add_i16(even_a.sub_i16(d[2])),
         even_a.add_i16(odd_a),
         even_a.sub_i16(odd_a),
         even_b.add_i16(odd_b),
         even_b.sub_i16(odd_b),
-        d[5].sub_i16(d[3]).sub_i16(twice(odd_b)),
+        d[5].sub_i16(d[3]).sub_i16(double_i16(odd_b)),
     ]
 }
 
-/// Of weights of 16 bits: 4, -6, -6, 24, 24 and 1 times what makes outputs.
+/// One-dimensional weight transform of 16-bit integers, scaled by 4, -6, -6, 24, 24 and 1.
 #[inline(always)]
-fn whole_weight<S: Simd>(_: S, g: [S::I32; 3]) -> [S::I32; 6] {
-    let (even_a, odd_b) = (g[0].add_i16(g[2]), twice(g[1]));
-    let even_b = g[0].add_i16(four(g[2]));
+fn weight_i16<S: Simd>(_: S, g: [S::I32; 3]) -> [S::I32; 6] {
+    let (even_a, odd_b) = (g[0].add_i16(g[2]), double_i16(g[1]));
+    let even_b = g[0].add_i16(quadruple_i16(g[2]));
     [
         g[0],
         even_a.add_i16(g[1]),
@@ -112,69 +113,70 @@ fn whole_weight<S: Simd>(_: S, g: [S::I32; 3]) -> [S::I32; 6] {
     ]
 }
 
-/// Of products, which wrap: 3 times outputs, and 2 to the power of [`SHIFTS`].
+/// One-dimensional output transform of wrapping 32-bit integers. Results are scaled by 3 and by 2 to
+/// the power of [`OUTPUT_SHIFTS`].
 #[inline(always)]
-fn whole_output<S: Simd>(_: S, m: [S::I32; 6]) -> [S::I32; 4] {
+fn output_i32<S: Simd>(_: S, m: [S::I32; 6]) -> [S::I32; 4] {
     let (even_a, odd_a) = (m[1] + m[2], m[1] - m[2]);
     let (even_b, odd_b) = (m[3] + m[4], m[3] - m[4]);
     [
-        six(m[0]) + (even_b - even_a.shl::<2>()),
+        times_6(m[0]) + (even_b - even_a.shl::<2>()),
         odd_b - odd_a.shl::<1>(),
         even_b - even_a,
-        six(m[5]) + (odd_b.shl::<1>() - odd_a),
+        times_6(m[5]) + (odd_b.shl::<1>() - odd_a),
     ]
 }
 
-/// See [`whole_output`].
-pub(super) const SHIFTS: [u32; 4] = [3, 2, 1, 1];
+/// Binary exponents of the factors of [`outputs_i32`], per row and per column.
+pub(super) const OUTPUT_SHIFTS: [u32; 4] = [3, 2, 1, 1];
 
-/// The vectors at `at` of each row.
+/// Element `index` of each row.
 #[inline(always)]
-fn column<V: Copy, const N: usize, const M: usize>(rows: &Square<V, N, M>, at: usize) -> [V; M] {
-    let mut column = [rows[0][at]; M];
+fn column<V: Copy, const N: usize, const M: usize>(rows: &Square<V, N, M>, index: usize) -> [V; M] {
+    let mut column = [rows[0][index]; M];
     for (to, row) in column.iter_mut().zip(rows) {
-        *to = row[at];
+        *to = row[index];
     }
     column
 }
 
-/// Transforms rows, then columns, with indices that the compiler sees: so vectors stay in
+/// Two-dimensional transform: rows, then columns. Indices are literals, so that vectors stay in
 /// registers.
-macro_rules! both_ways {
-    ($(#[$doc:meta])* $name:ident, $one:ident, $vector:ident, $from:literal [$($i:literal)*], $to:literal [$($o:literal)*]) => {
+macro_rules! two_dimensional {
+    ($(#[$doc:meta])* $name:ident, $transform:ident, $vector:ident, $from:literal [$($i:literal)*], $to:literal [$($o:literal)*]) => {
         $(#[$doc])*
         #[inline(always)]
         pub(super) fn $name<S: Simd>(
             simd: S,
             from: Square<S::$vector, $from, $from>,
         ) -> Square<S::$vector, $to, $to> {
-            let half = [$($one(simd, from[$i])),*];
-            [$($one(simd, column::<S::$vector, $to, $from>(&half, $o))),*]
+            let rows = [$($transform(simd, from[$i])),*];
+            [$($transform(simd, column::<S::$vector, $to, $from>(&rows, $o))),*]
         }
     };
 }
 
-both_ways!(
-    /// Of a tile of the input.
+two_dimensional!(
+    /// Input transform of a tile.
     inputs, input, F32, 6 [0 1 2 3 4 5], 6 [0 1 2 3 4 5]
 );
-both_ways!(
-    /// Of a kernel.
+two_dimensional!(
+    /// Weight transform of a kernel.
     weights, weight, F32, 3 [0 1 2], 6 [0 1 2 3 4 5]
 );
-both_ways!(
-    /// Of products, to a tile of the output.
+two_dimensional!(
+    /// Output transform of a tile.
     outputs, output, F32, 6 [0 1 2 3 4 5], 4 [0 1 2 3]
 );
-both_ways!(
-    /// Of a tile of the input, integers.
-    whole_inputs, whole_input, I32, 6 [0 1 2 3 4 5], 6 [0 1 2 3 4 5]
+two_dimensional!(
+    /// Input transform of a tile of 16-bit integers.
+    inputs_i16, input_i16, I32, 6 [0 1 2 3 4 5], 6 [0 1 2 3 4 5]
 );
-both_ways!(
-    /// Of a kernel of integers.
-    whole_weights, whole_weight, I32, 3 [0 1 2], 6 [0 1 2 3 4 5]
+two_dimensional!(
+    /// Weight transform of a kernel of 16-bit integers.
+    weights_i16, weight_i16, I32, 3 [0 1 2], 6 [0 1 2 3 4 5]
 );
-both_ways!(
-    /// Of products of integers.
-    whole_outputs, whole_output, I32, 6 [0 1 2 3 4 5], 4 [0 1 2 3]
+two_dimensional!(
+    /// Output transform of a tile of 32-bit integers, which wrap.
+    outputs_i32, output_i32, I32, 6 [0 1 2 3 4 5], 4 [0 1 2 3]
 );
