@@ -1,4 +1,4 @@
-//! Convolutions of single planes: one kernel of weights for each output channel.
+//! Depthwise `f32` convolution of NCHW tensors: one plane of the input per output channel.
 
 #![expect(unsafe_code, reason = "reads planes through pointers checked a row at a time")]
 
@@ -11,35 +11,44 @@ use crate::{
     parallel::{self, Chunks, Grain},
 };
 
-/// The most elements of a kernel.
-const MOST_TAPS: usize = 49;
+/// Maximum elements of a kernel.
+const MAX_TAPS: usize = 49;
 
-/// How many times more numbers a laid out plane may have than are read and written.
-const SPARSE: usize = 8;
+/// Maximum ratio of the elements of a plane with padding to the elements that are read and written.
+const MAX_PADDING_RATIO: usize = 8;
 
-/// How planes are laid out for the loops: with the padding around them, and the columns of a row
-/// sorted by their remainder modulo the stride, so that the inputs of neighbouring outputs are
-/// neighbours.
+/// A depthwise convolution and the layout of its padded planes.
+///
+/// A plane is copied with its padding. The columns of each row are sorted by their remainder modulo
+/// the stride, so that the inputs of adjacent outputs are adjacent.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct DepthwiseNchw<'c, 'd> {
     conv: &'c Conv<'d>,
     isa: Isa,
-    /// Rows with padding.
+    /// Rows of a padded plane.
     rows: usize,
-    /// Columns of one remainder.
+    /// Columns per remainder.
     cols: usize,
 }
 
+/// Kernel of one output channel.
+#[derive(Clone, Copy)]
+struct ChannelKernel<'d> {
+    weights: &'d [f32],
+    bias: f32,
+}
+
 impl<'c, 'd> DepthwiseNchw<'c, 'd> {
-    /// Whether `conv` consists of planes in row-major order.
+    /// True if `conv` is a depthwise convolution of row-major planes.
     pub(super) fn supports(conv: &Conv<'_>, to: Strides) -> bool {
         let g = &conv.geometry;
-        let is_flat = [g.kernel[0], g.input[0], g.output[0]] == [1; 3] && g.padding[0] == 0;
+        let is_two_dimensional =
+            [g.kernel[0], g.input[0], g.output[0]] == [1; 3] && g.padding[0] == 0;
         let [_, height, width] = g.output;
         let outputs = g.groups * g.out_channels;
-        is_flat
+        is_two_dimensional
             && g.in_channels == 1
-            && g.taps() <= MOST_TAPS
+            && g.taps() <= MAX_TAPS
             && conv.x_strides.spatial[2] == 1
             && conv.weight_strides.uniform_spatial(g.kernel) == Some(1)
             && (to.spatial[2] == 1 || width == 1)
@@ -49,17 +58,17 @@ impl<'c, 'd> DepthwiseNchw<'c, 'd> {
             && Self::is_dense(g)
     }
 
-    /// Whether a plane, with its padding and what strides pass over, is not much larger than what
-    /// is read and written.
+    /// True if a padded plane is at most [`MAX_PADDING_RATIO`] times as large as the input and the
+    /// output.
     fn is_dense(g: &Geometry) -> bool {
-        let numbers = Self::spans(g)
+        let elements = Self::padded_sizes(g)
             .and_then(|[rows, cols]| rows.checked_mul(cols)?.checked_mul(g.stride[2]));
         let used = g.input[1].saturating_mul(g.input[2]).saturating_add(g.positions());
-        numbers.is_some_and(|numbers| numbers <= used.saturating_mul(SPARSE))
+        elements.is_some_and(|elements| elements <= used.saturating_mul(MAX_PADDING_RATIO))
     }
 
-    /// Rows of a plane, and columns of one remainder.
-    fn spans(g: &Geometry) -> Option<[usize; 2]> {
+    /// Rows of a padded plane, and columns per remainder.
+    fn padded_sizes(g: &Geometry) -> Option<[usize; 2]> {
         let span = |dim: usize| {
             let outputs = (g.output[dim] - 1).checked_mul(g.stride[dim])?;
             outputs.checked_add((g.kernel[dim] - 1).checked_mul(g.dilation[dim])?)?.checked_add(1)
@@ -69,19 +78,19 @@ impl<'c, 'd> DepthwiseNchw<'c, 'd> {
 
     pub(super) fn new(conv: &'c Conv<'d>, isa: Isa) -> Option<Self> {
         let g = &conv.geometry;
-        let [rows, cols] = Self::spans(g)?;
+        let [rows, cols] = Self::padded_sizes(g)?;
         rows.checked_mul(cols)?.checked_mul(g.stride[2])?.checked_add(isa.lanes())?;
         Some(Self { conv, isa, rows, cols })
     }
 
-    /// Numbers in one row.
-    fn pitch(&self) -> usize {
+    /// Elements per row of a padded plane.
+    fn row_stride(&self) -> usize {
         self.cols * self.conv.geometry.stride[2]
     }
 
-    /// Numbers in a plane, and those that a vector may read after it.
-    fn len(&self) -> usize {
-        self.rows * self.pitch() + self.isa.lanes()
+    /// Elements of a padded plane, and of the vector that may be read after it.
+    fn plane_len(&self) -> usize {
+        self.rows * self.row_stride() + self.isa.lanes()
     }
 
     fn tasks(&self, threads: usize) -> usize {
@@ -92,7 +101,7 @@ impl<'c, 'd> DepthwiseNchw<'c, 'd> {
     }
 
     pub(super) fn scratch_len(&self, threads: usize) -> usize {
-        self.len().saturating_mul(self.tasks(threads))
+        self.plane_len().saturating_mul(self.tasks(threads))
     }
 
     pub(super) fn run(
@@ -107,15 +116,15 @@ impl<'c, 'd> DepthwiseNchw<'c, 'd> {
         let (planes, size) = (g.batch * outputs, g.positions());
         debug_assert!(to.spatial[2] == 1 || g.output[2] == 1, "checked by `supports`");
         let tasks = self.tasks(parallel::threads(workers));
-        SizeError::check_min("scratch", scratch.len(), self.len().checked_mul(tasks))?;
+        SizeError::check_min("scratch", scratch.len(), self.plane_len().checked_mul(tasks))?;
         SizeError::check_min("out", out.len(), planes.checked_mul(size))?;
-        let scratch = &mut scratch[..self.len() * tasks];
+        let scratch = &mut scratch[..self.plane_len() * tasks];
         scratch.fill(0.0);
         let share = planes.div_ceil(tasks);
         let out = &mut out[..planes * size];
         let task = |index: usize, out: &mut [f32], scratch: &mut [f32]| {
-            for (at, out) in (index * share..).zip(out.chunks_exact_mut(size)) {
-                self.isa.run(Plane { planes: *self, plane: at, scratch, out });
+            for (plane, out) in (index * share..).zip(out.chunks_exact_mut(size)) {
+                self.isa.run(Plane { of: *self, plane, scratch, out });
             }
         };
         if tasks == 1 {
@@ -123,14 +132,15 @@ impl<'c, 'd> DepthwiseNchw<'c, 'd> {
             return Ok(());
         }
         let out = Chunks { data: out, chunk_len: share * size };
-        let scratch = Chunks { data: scratch, chunk_len: self.len() };
+        let scratch = Chunks { data: scratch, chunk_len: self.plane_len() };
         parallel::for_each_chunk_pair(workers, out, scratch, task);
         Ok(())
     }
 }
 
+/// One plane of the output.
 struct Plane<'p, 'c, 'd> {
-    planes: DepthwiseNchw<'c, 'd>,
+    of: DepthwiseNchw<'c, 'd>,
     plane: usize,
     scratch: &'p mut [f32],
     out: &'p mut [f32],
@@ -141,35 +151,36 @@ impl Routine for Plane<'_, '_, '_> {
 
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
-        let Self { planes, plane, scratch, out } = self;
-        let conv = planes.conv;
+        let Self { of, plane, scratch, out } = self;
+        let conv = of.conv;
         let g = &conv.geometry;
         let outputs = g.groups * g.out_channels;
-        let (item, output) = (plane / outputs, plane % outputs);
+        let (image, output) = (plane / outputs, plane % outputs);
         let channel = output / g.out_channels;
-        planes.copy(simd, item, channel, scratch);
-        let weight = &conv.weight[output * conv.weight_strides.outer..][..g.taps()];
+        of.copy_plane(simd, image, channel, scratch);
+        let weights = &conv.weight[output * conv.weight_strides.outer..][..g.taps()];
         let bias = conv.bias.map_or(0.0, |bias| bias[output]);
+        let kernel = ChannelKernel { weights, bias };
         match g.taps() {
-            9 => planes.sum::<S, 9>(simd, scratch, weight, bias, out),
-            25 => planes.sum::<S, 25>(simd, scratch, weight, bias, out),
-            taps => planes.sum_any(simd, scratch, &weight[..taps], bias, out),
+            9 => of.convolve::<S, 9>(simd, scratch, kernel, out),
+            25 => of.convolve::<S, 25>(simd, scratch, kernel, out),
+            _ => of.convolve_any(simd, scratch, kernel, out),
         }
     }
 }
 
 impl DepthwiseNchw<'_, '_> {
-    /// Copies a plane of the input; the padding around it stays zero.
+    /// Copies a plane of the input. The padding around it is already zero.
     #[inline(always)]
-    fn copy<S: Simd>(&self, simd: S, item: usize, channel: usize, to: &mut [f32]) {
+    fn copy_plane<S: Simd>(&self, simd: S, image: usize, channel: usize, to: &mut [f32]) {
         let conv = self.conv;
         let g = &conv.geometry;
         let (stride, padding) = (g.stride[2], g.padding[2]);
-        let x = &conv.x[item * conv.x_strides.outer + channel * conv.x_strides.channel..];
+        let x = &conv.x[image * conv.x_strides.outer + channel * conv.x_strides.channel..];
         let rows = g.input[1].min(self.rows.saturating_sub(g.padding[1]));
         for row in 0..rows {
             let from = &x[row * conv.x_strides.spatial[1]..][..g.input[2]];
-            let to = &mut to[(row + g.padding[1]) * self.pitch()..][..self.pitch()];
+            let to = &mut to[(row + g.padding[1]) * self.row_stride()..][..self.row_stride()];
             if stride == 1 {
                 let to = &mut to[padding.min(self.cols)..];
                 for (from, to) in from.chunks(S::LANES).zip(to.chunks_mut(S::LANES)) {
@@ -180,12 +191,11 @@ impl DepthwiseNchw<'_, '_> {
                 continue;
             }
             for (remainder, to) in to.chunks_exact_mut(self.cols).enumerate() {
-                // Column `j` of this remainder is column `j * stride + remainder - padding`.
+                // Column `j` of this remainder is column `j * stride + remainder - padding` of the
+                // input.
                 let first = padding.saturating_sub(remainder).div_ceil(stride);
-                let Some(from) = from.get((first * stride + remainder).saturating_sub(padding)..)
-                else {
-                    continue;
-                };
+                let start = (first * stride + remainder).saturating_sub(padding);
+                let Some(from) = from.get(start..) else { continue };
                 let to = to.get_mut(first..).unwrap_or(&mut []);
                 if stride == 2 {
                     let (pairs, last) = from.as_chunks::<2>();
@@ -201,53 +211,53 @@ impl DepthwiseNchw<'_, '_> {
         }
     }
 
-    /// Where the inputs of tap `tap` begin.
+    /// Index of the first input of kernel element `tap` in a padded plane.
     #[inline(always)]
-    fn offset(&self, tap: usize) -> usize {
+    fn tap_offset(&self, tap: usize) -> usize {
         let g = &self.conv.geometry;
         let (row, col) = (tap / g.kernel[2] * g.dilation[1], tap % g.kernel[2] * g.dilation[2]);
-        row * self.pitch() + col % g.stride[2] * self.cols + col / g.stride[2]
+        row * self.row_stride() + col % g.stride[2] * self.cols + col / g.stride[2]
     }
 
+    /// Convolves a padded plane with a kernel of `TAPS` elements.
     #[inline(always)]
-    fn sum<S: Simd, const TAPS: usize>(
+    fn convolve<S: Simd, const TAPS: usize>(
         &self,
         simd: S,
         x: &[f32],
-        weight: &[f32],
-        bias: f32,
+        ChannelKernel { weights, bias }: ChannelKernel<'_>,
         out: &mut [f32],
     ) {
         let mut factors = [simd.zero(); TAPS];
         let mut offsets = [0; TAPS];
-        let mut last = 0;
+        let mut max_offset = 0;
         for (tap, (factor, offset)) in factors.iter_mut().zip(&mut offsets).enumerate() {
-            *factor = simd.splat(weight[tap]);
-            *offset = self.offset(tap);
-            last = last.max(*offset);
+            *factor = simd.splat(weights[tap]);
+            *offset = self.tap_offset(tap);
+            max_offset = max_offset.max(*offset);
         }
         let bias = simd.splat(bias);
         let g = &self.conv.geometry;
-        // Where there is one row, the step may be of any size.
-        let step = g.stride[1].saturating_mul(self.pitch());
+        // With a single output row, the stride may be of any size.
+        let step = g.stride[1].saturating_mul(self.row_stride());
         for (row, out) in out.chunks_exact_mut(g.output[2]).enumerate() {
             let x = &x[row * step..];
             let len = out.len();
-            assert!(last + len.next_multiple_of(S::LANES) <= x.len());
+            assert!(max_offset + len.next_multiple_of(S::LANES) <= x.len());
             for col in (0..len).step_by(S::LANES) {
-                // SAFETY: `last` is the greatest offset, and its vectors of the row are in `x`.
-                let sum = unsafe { self.one(simd, x[col..].as_ptr(), &offsets, &factors, bias) };
-                simd.store_partial(self.bounded(simd, sum), &mut out[col..]);
+                // SAFETY: the assertion verified that the vectors at all offsets are in `x`.
+                let sum = unsafe { self.dot(simd, x[col..].as_ptr(), &offsets, &factors, bias) };
+                simd.store_partial(self.clamp(simd, sum), &mut out[col..]);
             }
         }
     }
 
-    /// The sums of one vector of outputs.
+    /// Computes one vector of outputs.
     ///
     /// # Safety
-    /// A vector can be read at each of `offsets` from `x` on.
+    /// `x` is valid for reads of a vector at each of `offsets`.
     #[inline(always)]
-    unsafe fn one<S: Simd, const TAPS: usize>(
+    unsafe fn dot<S: Simd, const TAPS: usize>(
         &self,
         simd: S,
         x: *const f32,
@@ -255,39 +265,46 @@ impl DepthwiseNchw<'_, '_> {
         factors: &[S::F32; TAPS],
         bias: S::F32,
     ) -> S::F32 {
-        // Two chains of additions hide more of the time that each takes.
+        // Two chains of additions hide more of their latency.
         let mut sums = [bias, simd.zero()];
         for tap in 0..TAPS {
-            // SAFETY: demanded of the caller.
+            // SAFETY: guaranteed by the caller.
             let x = unsafe { simd.load_ptr(x.wrapping_add(offsets[tap])) };
             sums[tap % 2] = x.mul_add(factors[tap], sums[tap % 2]);
         }
         sums[0] + sums[1]
     }
 
+    /// Convolves a padded plane with a kernel of any size up to [`MAX_TAPS`].
     #[inline(always)]
-    fn sum_any<S: Simd>(&self, simd: S, x: &[f32], weight: &[f32], bias: f32, out: &mut [f32]) {
+    fn convolve_any<S: Simd>(
+        &self,
+        simd: S,
+        x: &[f32],
+        ChannelKernel { weights, bias }: ChannelKernel<'_>,
+        out: &mut [f32],
+    ) {
         let g = &self.conv.geometry;
-        let mut offsets = [0; MOST_TAPS];
-        for (tap, offset) in offsets.iter_mut().enumerate().take(weight.len()) {
-            *offset = self.offset(tap);
+        let mut offsets = [0; MAX_TAPS];
+        for (tap, offset) in offsets.iter_mut().enumerate().take(weights.len()) {
+            *offset = self.tap_offset(tap);
         }
         let bias = simd.splat(bias);
         for (row, out) in out.chunks_exact_mut(g.output[2]).enumerate() {
-            let x = &x[row * g.stride[1] * self.pitch()..];
+            let x = &x[row * g.stride[1] * self.row_stride()..];
             for (col, out) in out.chunks_mut(S::LANES).enumerate() {
                 let x = &x[col * S::LANES..];
                 let mut sum = bias;
-                for (offset, factor) in offsets.iter().zip(weight) {
+                for (offset, factor) in offsets.iter().zip(weights) {
                     sum = simd.load(&x[*offset..]).mul_add(simd.splat(*factor), sum);
                 }
-                simd.store_partial(self.bounded(simd, sum), out);
+                simd.store_partial(self.clamp(simd, sum), out);
             }
         }
     }
 
     #[inline(always)]
-    fn bounded<S: Simd>(&self, simd: S, sum: S::F32) -> S::F32 {
+    fn clamp<S: Simd>(&self, simd: S, sum: S::F32) -> S::F32 {
         match self.conv.clamp {
             Some(bounds) => clamp(simd, sum, bounds),
             None => sum,

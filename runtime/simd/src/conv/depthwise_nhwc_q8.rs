@@ -1,8 +1,8 @@
-//! Depthwise convolutions of integers of 8 bits.
+//! Depthwise int8 convolution of NHWC tensors through an indirection buffer.
 //!
-//! Taps are widened and summed up in pairs. Where four bytes are multiplied at a time, a kernel of
-//! three by three is summed up by its columns: results that follow each other share those that they
-//! have in common, which are brought together once.
+//! Kernel elements are widened to 16 bits and multiplied in pairs. With
+//! [`Simd::HAS_DOT4`](crate::Simd::HAS_DOT4), 3×3 kernels are computed by columns: the three bytes of a
+//! column share a word, and adjacent outputs reuse the columns that they have in common.
 
 #![expect(unsafe_code, reason = "reads channels through checked offsets")]
 
@@ -19,30 +19,31 @@ use crate::{
     },
 };
 
-/// Taps of a kernel of three by three.
-const NINE: usize = 9;
+/// Elements of a 3×3 kernel.
+const TAPS_3X3: usize = 9;
 
-/// Results that are computed block after block of their channels.
-const RUN: usize = 64;
+/// Maximum output pixels that are computed block by block of their channels.
+const MAX_RUN_PIXELS: usize = 64;
 
-/// Integers of results that stay in the first-level cache with what they are made of.
-const NEAR: usize = 4096;
+/// Output elements per run: they stay in the first-level cache together with their inputs.
+const RUN_ELEMENTS: usize = 4096;
 
-/// A convolution in which each channel has a kernel of its own.
+/// Depthwise convolution with one output channel per input channel.
 #[derive(Debug, Clone, Copy)]
 pub struct DepthwiseNhwcQ8<'d> {
-    /// Pixels of `channels` integers.
+    /// Input: pixels of `channels` elements.
     pub x: &'d [i8],
-    /// What taps are that [`PADDING_OFFSET`] stands for: what zero is stored as, in each channel.
-    /// Few channels are faster with as many as [`panel_cols`].
+    /// Zero point of the input, which padding is read from: at least `channels` elements. Fewer than
+    /// [`panel_cols`] channels are faster with [`panel_cols`] elements.
     pub zero_points: &'d [i8],
-    /// The first integer of each tap of each result.
+    /// Indirection buffer: offset of the first element of each pixel, `taps` entries per output pixel,
+    /// or [`PADDING_OFFSET`].
     pub offsets: &'d [u32],
-    /// Taps of a result.
+    /// Elements of the kernel.
     pub taps: usize,
     /// Channels.
     pub channels: usize,
-    /// Weights that [`pack`] made.
+    /// Weights, packed by [`pack`].
     pub weights: &'d [i32],
 }
 
@@ -55,62 +56,63 @@ pub struct KernelShape {
     pub channels: usize,
 }
 
-/// The first channels of the blocks that are computed together: the last one overlaps that before
-/// where the channels are no whole number of blocks.
+/// First channels of all blocks. The last block overlaps the one before it if the channels do not
+/// fill whole blocks.
 fn blocks(width: usize, channels: usize) -> impl Iterator<Item = usize> {
-    (0..channels.div_ceil(width)).map(move |block| first(width, channels, block))
+    (0..channels.div_ceil(width)).map(move |block| first_channel(width, channels, block))
 }
 
+/// First channel of a block of `width` channels.
 #[inline(always)]
-fn first(width: usize, channels: usize, block: usize) -> usize {
+fn first_channel(width: usize, channels: usize, block: usize) -> usize {
     (block * width).min(channels.saturating_sub(width))
 }
 
-/// Values of the channels in the order of the blocks; missing ones are zero.
+/// Interleaves per-channel parameters like the packed weights; missing channels are zero.
 pub fn interleave<T: Copy + Default>(isa: Isa, channels: &[T]) -> impl Iterator<Item = T> {
     let width = panel_cols(isa);
-    let of_block = move |first: usize| {
-        let at = move |at| {
-            channels.get(first + interleaved_column(width, at)).copied().unwrap_or_default()
+    let block = move |first: usize| {
+        let value = move |index| {
+            channels.get(first + interleaved_column(width, index)).copied().unwrap_or_default()
         };
-        (0..width).map(at)
+        (0..width).map(value)
     };
-    blocks(width, channels.len()).flat_map(of_block)
+    blocks(width, channels.len()).flat_map(block)
 }
 
-/// Words that packed weights take; `None` when that overflows.
+/// Length of packed weights in words; `None` if it overflows.
 pub fn packed_len(isa: Isa, shape: KernelShape) -> Option<usize> {
     shape.channels.checked_next_multiple_of(panel_cols(isa))?.checked_mul(words(isa, shape))
 }
 
-/// Words of a channel: of columns what belongs to their sum, too.
+/// Words per channel. By columns, the first word compensates the offset of the inputs.
 fn words(isa: Isa, shape: KernelShape) -> usize {
     if by_columns(isa, shape) { 4 } else { shape.taps.div_ceil(2) }
 }
 
-/// Whether sums are of columns, not of pairs.
+/// True if the convolution is computed by kernel columns, and not by pairs of elements.
 fn by_columns(isa: Isa, KernelShape { taps, channels }: KernelShape) -> bool {
-    taps == NINE && channels >= panel_cols(isa) && group_len(isa) == 4
+    taps == TAPS_3X3 && channels >= panel_cols(isa) && group_len(isa) == 4
 }
 
-/// Packs weights: `weight(tap, channel)`.
+/// Packs weights. `weight(tap, channel)` returns the weight of a kernel element.
 ///
 /// # Panics
-/// When `to` is shorter than [`packed_len`].
+/// If `to` is shorter than [`packed_len`].
 pub fn pack(isa: Isa, shape: KernelShape, weight: impl Fn(usize, usize) -> i8, to: &mut [i32]) {
     let KernelShape { taps, channels } = shape;
     let (width, words) = (panel_cols(isa), words(isa, shape));
     let offset = i32::from(dot4_offset(isa));
-    let one = |tap: usize, channel: usize| {
+    let weight = |tap: usize, channel: usize| {
         if tap < taps && channel < channels { i32::from(weight(tap, channel)) } else { 0 }
     };
-    let pair = |pair: usize, channel: usize| {
-        (one(2 * pair, channel) & 0xffff) | one(2 * pair + 1, channel) << 16
+    let pair = |word: usize, channel: usize| {
+        (weight(2 * word, channel) & 0xffff) | weight(2 * word + 1, channel) << 16
     };
-    let of_column = |word: usize, channel: usize| match word.checked_sub(1) {
-        None => -offset * (0..NINE).map(|tap| one(tap, channel)).sum::<i32>(),
+    let column = |word: usize, channel: usize| match word.checked_sub(1) {
+        None => -offset * (0..TAPS_3X3).map(|tap| weight(tap, channel)).sum::<i32>(),
         Some(col) => {
-            let byte = |row: usize| (one(3 * row + col, channel) & 0xff) << (8 * row);
+            let byte = |row: usize| (weight(3 * row + col, channel) & 0xff) << (8 * row);
             byte(0) | byte(1) | byte(2)
         }
     };
@@ -118,17 +120,17 @@ pub fn pack(isa: Isa, shape: KernelShape, weight: impl Fn(usize, usize) -> i8, t
     let all = to.chunks_exact_mut((words * width).max(1));
     for (first, to) in blocks(width, channels).zip(all) {
         for (word, to) in to.chunks_exact_mut(width).enumerate() {
-            for (at, to) in to.iter_mut().enumerate() {
-                let channel = first + interleaved_column(width, at);
-                *to = if by_columns { of_column(word, channel) } else { pair(word, channel) };
+            for (index, to) in to.iter_mut().enumerate() {
+                let channel = first + interleaved_column(width, index);
+                *to = if by_columns { column(word, channel) } else { pair(word, channel) };
             }
         }
     }
 }
 
 impl DepthwiseNhwcQ8<'_> {
-    /// Computes the convolution and stores it through `epilogue`, whose parameters are in the order
-    /// of [`interleave`]. `out` holds `channels` elements per output pixel.
+    /// Computes the convolution and stores it through `epilogue`, whose parameters are in the order of
+    /// [`interleave`]. `out` holds `channels` elements per output pixel.
     ///
     /// # Errors
     /// [`SizeError`] if a slice does not match the sizes.
@@ -144,13 +146,14 @@ impl DepthwiseNhwcQ8<'_> {
             return Ok(());
         }
         self.check(isa, epilogue, out.len())?;
-        let rows = out.len() / channels;
+        let pixels = out.len() / channels;
         let macs = out.len().saturating_mul(taps);
         let tasks = Grain::DEPTHWISE_NHWC.tasks(macs, parallel::threads(workers));
-        let share = rows.div_ceil(tasks);
+        let share = pixels.div_ceil(tasks);
         let by_columns = by_columns(isa, KernelShape { taps, channels });
         parallel::for_each_chunk(workers, out, share * channels, |task, out| {
-            run(isa, Part { of: *self, by_columns, first: task * share, end: epilogue, out });
+            let first_pixel = task * share;
+            run(isa, OutputPixels { of: *self, by_columns, first_pixel, epilogue, out });
         });
         Ok(())
     }
@@ -163,202 +166,225 @@ impl DepthwiseNhwcQ8<'_> {
         out_len: usize,
     ) -> Result<(), SizeError> {
         let Self { x, zero_points, offsets, taps, channels, weights } = *self;
-        let rows = out_len / channels;
-        SizeError::check_exact("out", out_len, Some(rows * channels))?;
-        SizeError::check_exact("offsets", offsets.len(), rows.checked_mul(taps))?;
+        let pixels = out_len / channels;
+        SizeError::check_exact("out", out_len, Some(pixels * channels))?;
+        SizeError::check_exact("offsets", offsets.len(), pixels.checked_mul(taps))?;
         SizeError::check_min("x", x.len(), max_offset(isa, offsets).checked_add(channels))?;
         SizeError::check_min("zero_points", zero_points.len(), Some(channels))?;
         let packed_len = packed_len(isa, KernelShape { taps, channels });
         SizeError::check_min("weights", weights.len(), packed_len)?;
-        epilogue.check(rows, channels.next_multiple_of(panel_cols(isa)))
+        epilogue.check(pixels, channels.next_multiple_of(panel_cols(isa)))
     }
 }
 
-/// Results that one thread computes.
-struct Part<'p, 'd> {
+/// Output pixels that one task computes.
+struct OutputPixels<'p, 'd> {
     of: DepthwiseNhwcQ8<'d>,
-    /// Whether weights are packed for sums of columns.
+    /// True if the weights are packed by kernel columns.
     by_columns: bool,
-    /// The first of them.
-    first: usize,
-    end: &'p RequantizeInt8<'d>,
+    first_pixel: usize,
+    epilogue: &'p RequantizeInt8<'d>,
     out: &'p mut [i8],
 }
 
-#[inline(never)]
-fn run(isa: Isa, part: Part<'_, '_>) {
-    isa.run(part);
+/// Two vectors of channels.
+#[derive(Clone, Copy)]
+struct ChannelBlock {
+    index: usize,
+    first_channel: usize,
 }
 
-impl Routine for Part<'_, '_> {
+#[inline(never)]
+fn run(isa: Isa, pixels: OutputPixels<'_, '_>) {
+    isa.run(pixels);
+}
+
+impl Routine for OutputPixels<'_, '_> {
     type Output = ();
 
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
         match self.of.taps {
-            // What is known of the instructions leaves the other way out of the program.
-            NINE if S::HAS_DOT4 && self.by_columns => self.columns(simd),
-            NINE => self.pixels::<S, 5>(simd),
-            25 => self.pixels::<S, 13>(simd),
+            // The constant leaves this arm out of code for other instruction sets.
+            TAPS_3X3 if S::HAS_DOT4 && self.by_columns => self.columns_3x3(simd),
+            TAPS_3X3 => self.pairs::<S, 5>(simd),
+            25 => self.pairs::<S, 13>(simd),
             _ => self.any(simd),
         }
     }
 }
 
-impl Part<'_, '_> {
-    /// Where tap `tap` of a result is; the one beyond the last is any.
+impl OutputPixels<'_, '_> {
+    /// Pointer to the pixel of kernel element `tap`. A tap beyond the last may point anywhere valid.
     #[inline(always)]
-    fn tap(&self, places: &[u32], tap: usize) -> *const i8 {
-        match places.get(tap) {
+    fn tap_ptr(&self, offsets: &[u32], tap: usize) -> *const i8 {
+        match offsets.get(tap) {
             None | Some(&PADDING_OFFSET) => self.of.zero_points.as_ptr(),
-            Some(place) => self.of.x.as_ptr().wrapping_add(*place as usize),
+            Some(offset) => self.of.x.as_ptr().wrapping_add(*offset as usize),
         }
     }
 
-    /// Kernels of three by three where four bytes are multiplied at a time.
     #[inline(always)]
-    fn columns<S: Simd>(mut self, simd: S) {
+    fn block<S: Simd>(&self, index: usize) -> ChannelBlock {
+        let first_channel = first_channel(2 * S::LANES, self.of.channels, index);
+        ChannelBlock { index, first_channel }
+    }
+
+    /// Computes 3×3 kernels by columns.
+    #[inline(always)]
+    fn columns_3x3<S: Simd>(mut self, simd: S) {
         let DepthwiseNhwcQ8 { offsets, channels, .. } = self.of;
-        let rows = self.out.len() / channels;
-        // A copy, which no result can overwrite.
-        let end = *self.end;
-        let run = (NEAR / channels).clamp(8, RUN);
-        for start in (0..rows).step_by(run) {
-            let run = run.min(rows - start);
-            let places = &offsets[(self.first + start) * NINE..][..run * NINE];
-            let mut shared = [0; RUN];
-            for (pair, shared) in places.windows(2 * NINE).step_by(NINE).zip(&mut shared[1..]) {
-                *shared = in_common(pair);
+        let pixels = self.out.len() / channels;
+        // A copy, so that stores to the output cannot alias it.
+        let epilogue = *self.epilogue;
+        let run = (RUN_ELEMENTS / channels).clamp(8, MAX_RUN_PIXELS);
+        for start in (0..pixels).step_by(run) {
+            let run = run.min(pixels - start);
+            let offsets = &offsets[(self.first_pixel + start) * TAPS_3X3..][..run * TAPS_3X3];
+            let mut shared = [0; MAX_RUN_PIXELS];
+            for (pair, shared) in
+                offsets.windows(2 * TAPS_3X3).step_by(TAPS_3X3).zip(&mut shared[1..])
+            {
+                *shared = shared_columns(pair);
             }
             for block in 0..channels.div_ceil(2 * S::LANES) {
-                let first = first(2 * S::LANES, channels, block);
+                let block = self.block::<S>(block);
                 let size = 4 * 2 * S::LANES;
-                let words = self.of.weights[block * size..][..size].as_ptr().cast::<f32>();
-                // SAFETY: a block has four times two vectors.
-                let word = |at: usize| unsafe {
-                    load_pair_ptr(simd, words.wrapping_add(at * 2 * S::LANES))
+                let words = self.of.weights[block.index * size..][..size].as_ptr().cast::<f32>();
+                let word = |index: usize| {
+                    let from = words.wrapping_add(index * 2 * S::LANES);
+                    // SAFETY: a block has four pairs of vectors.
+                    unsafe { load_pair_ptr(simd, from) }
                 };
-                let (rest, weights) = (word(0), [word(1), word(2), word(3)]);
-                let bias = end.initial_accumulators(simd, block * 2 * S::LANES);
-                let begin = [bias[0] + rest[0], bias[1] + rest[1]];
+                let (compensation, weights) = (word(0), [word(1), word(2), word(3)]);
+                let bias = epilogue.initial_accumulators(simd, block.index * 2 * S::LANES);
+                let initial = [bias[0] + compensation[0], bias[1] + compensation[1]];
                 let mut columns = [[simd.splat_i32(0); 2]; 3];
-                for (row, taps) in places.chunks_exact(NINE).enumerate() {
-                    let shared = shared[row];
+                for (pixel, taps) in offsets.chunks_exact(TAPS_3X3).enumerate() {
+                    let shared = shared[pixel];
                     columns = match shared {
                         2 => [columns[1], columns[2], columns[2]],
                         _ => [columns[2]; 3],
                     };
                     if shared < 1 {
-                        columns[0] = self.column(simd, taps, 0, first);
+                        columns[0] = self.load_column(simd, taps, 0, block.first_channel);
                     }
                     if shared < 2 {
-                        columns[1] = self.column(simd, taps, 1, first);
+                        columns[1] = self.load_column(simd, taps, 1, block.first_channel);
                     }
-                    columns[2] = self.column(simd, taps, 2, first);
-                    let [mut low, mut high] = begin;
+                    columns[2] = self.load_column(simd, taps, 2, block.first_channel);
+                    let [mut low, mut high] = initial;
                     for (column, weight) in columns.iter().zip(weights) {
                         low = simd.add_dot4(low, column[0], weight[0]);
                         high = simd.add_dot4(high, column[1], weight[1]);
                     }
-                    self.store(simd, &end, [low, high], start + row, (block, first));
+                    self.store(simd, &epilogue, [low, high], start + pixel, block);
                 }
             }
         }
     }
 
-    /// Column `col` of the taps of a result, which lie below each other, from channel `first` on.
+    /// Loads column `col` of the 3×3 input pixels `taps`, from `channel` on: three rows per word.
     #[inline(always)]
-    fn column<S: Simd>(&self, simd: S, taps: &[u32], col: usize, first: usize) -> [S::I32; 2] {
+    fn load_column<S: Simd>(
+        &self,
+        simd: S,
+        taps: &[u32],
+        col: usize,
+        channel: usize,
+    ) -> [S::I32; 2] {
         let rows = [
-            self.tap(taps, col).wrapping_add(first),
-            self.tap(taps, 3 + col).wrapping_add(first),
-            self.tap(taps, 6 + col).wrapping_add(first),
+            self.tap_ptr(taps, col).wrapping_add(channel),
+            self.tap_ptr(taps, 3 + col).wrapping_add(channel),
+            self.tap_ptr(taps, 6 + col).wrapping_add(channel),
         ];
-        // SAFETY: taps are inside `x` or `zeros`, which have so many channels, and the block ends
+        // SAFETY: pixels are inside `x` or `zero_points`, which have all channels, and the block ends
         // before the last of them.
         unsafe { simd.load_three_rows_ptr(rows) }
     }
 
-    /// Kernels of an odd number of taps, `PAIRS` pairs of them.
+    /// Computes kernels of `PAIRS` pairs of elements, the last of which is incomplete.
     #[inline(always)]
-    fn pixels<S: Simd, const PAIRS: usize>(mut self, simd: S) {
+    fn pairs<S: Simd, const PAIRS: usize>(mut self, simd: S) {
         let DepthwiseNhwcQ8 { x, zero_points, offsets, taps, channels, .. } = self.of;
-        let rows = self.out.len() / channels;
-        // A copy, which no result can overwrite.
-        let end = *self.end;
-        // Taps from which two vectors can be read; what follows the channels is multiplied by
-        // zeros.
-        let enough =
-            x.len().checked_sub(2 * S::LANES).filter(|_| zero_points.len() >= 2 * S::LANES);
-        let is_wide = |place: &u32| {
-            enough.is_some_and(|last| *place == PADDING_OFFSET || *place as usize <= last)
+        let pixels = self.out.len() / channels;
+        // A copy, so that stores to the output cannot alias it.
+        let epilogue = *self.epilogue;
+        // Pixels from which two vectors can be read. What follows the channels is multiplied by zero
+        // weights.
+        let last = x.len().checked_sub(2 * S::LANES).filter(|_| zero_points.len() >= 2 * S::LANES);
+        let is_wide = |offset: &u32| {
+            last.is_some_and(|last| *offset == PADDING_OFFSET || *offset as usize <= last)
         };
-        for row in 0..rows {
-            let places = &offsets[(self.first + row) * taps..][..taps];
-            if channels < 2 * S::LANES && !places.iter().all(is_wide) {
-                self.pixel(simd, &end, row);
+        for pixel in 0..pixels {
+            let offsets = &offsets[(self.first_pixel + pixel) * taps..][..taps];
+            if channels < 2 * S::LANES && !offsets.iter().all(is_wide) {
+                self.pixel(simd, &epilogue, pixel);
                 continue;
             }
             let mut pointers = [[self.of.zero_points.as_ptr(); 2]; PAIRS];
             for (pair, to) in pointers.iter_mut().enumerate() {
-                *to = [self.tap(places, 2 * pair), self.tap(places, 2 * pair + 1)];
+                *to = [self.tap_ptr(offsets, 2 * pair), self.tap_ptr(offsets, 2 * pair + 1)];
             }
             for block in 0..channels.div_ceil(2 * S::LANES) {
-                let first = first(2 * S::LANES, channels, block);
-                let mut sums = end.initial_accumulators(simd, block * 2 * S::LANES);
+                let block = self.block::<S>(block);
+                let mut sums = epilogue.initial_accumulators(simd, block.index * 2 * S::LANES);
                 let size = PAIRS * 2 * S::LANES;
-                let weights = self.of.weights[block * size..][..size].as_ptr();
+                let weights = self.of.weights[block.index * size..][..size].as_ptr();
                 for (pair, [a, b]) in pointers.iter().enumerate() {
-                    // SAFETY: taps are inside `x` or `zeros`, which have so many channels, and
-                    // the block ends before the last of them, or all is wide.
-                    let tap = |from: *const i8| unsafe {
-                        simd.load_widened_i8_ptr(from.wrapping_add(first))
+                    let load = |pixel: *const i8| {
+                        let from = pixel.wrapping_add(block.first_channel);
+                        // SAFETY: pixels are inside `x` or `zero_points`, which have all channels, and
+                        // the block ends before the last of them, or all pixels are wide.
+                        unsafe { simd.load_widened_i8_ptr(from) }
                     };
-                    let b = if pair + 1 == PAIRS { simd.splat_i32(0) } else { tap(*b) };
-                    let zipped = tap(*a).interleave_i16(b);
-                    // SAFETY: the weights of a block have two vectors for each pair.
-                    sums = unsafe { add(simd, sums, zipped, weights, pair) };
+                    let b = if pair + 1 == PAIRS { simd.splat_i32(0) } else { load(*b) };
+                    let interleaved = load(*a).interleave_i16(b);
+                    // SAFETY: the weights of a block have two vectors per pair.
+                    sums = unsafe { add_pair(simd, sums, interleaved, weights, pair) };
                 }
-                self.store(simd, &end, sums, row, (block, first));
+                self.store(simd, &epilogue, sums, pixel, block);
             }
         }
     }
 
-    /// Kernels of any size.
+    /// Computes kernels of any size.
     #[inline(always)]
     fn any<S: Simd>(mut self, simd: S) {
-        let end = *self.end;
-        for row in 0..self.out.len() / self.of.channels {
-            self.pixel(simd, &end, row);
+        let epilogue = *self.epilogue;
+        for pixel in 0..self.out.len() / self.of.channels {
+            self.pixel(simd, &epilogue, pixel);
         }
     }
 
-    /// A result of a kernel of any size, and of few channels.
+    /// Computes one output pixel of a kernel of any size, or with few channels.
     #[inline(always)]
-    fn pixel<S: Simd>(&mut self, simd: S, end: &RequantizeInt8<'_>, row: usize) {
+    fn pixel<S: Simd>(&mut self, simd: S, epilogue: &RequantizeInt8<'_>, pixel: usize) {
+        /// Bytes of the widest pair of vectors.
+        const MAX_BLOCK_BYTES: usize = 32;
         let DepthwiseNhwcQ8 { offsets, taps, channels, .. } = self.of;
         let pairs = taps.div_ceil(2);
-        let places = &offsets[(self.first + row) * taps..][..taps];
+        let offsets = &offsets[(self.first_pixel + pixel) * taps..][..taps];
         for block in 0..channels.div_ceil(2 * S::LANES) {
-            let first = first(2 * S::LANES, channels, block);
+            let block = self.block::<S>(block);
             let len = channels.min(2 * S::LANES);
-            let mut sums = end.initial_accumulators(simd, block * 2 * S::LANES);
+            let mut sums = epilogue.initial_accumulators(simd, block.index * 2 * S::LANES);
             let size = pairs * 2 * S::LANES;
-            let weights = self.of.weights[block * size..][..size].as_ptr();
+            let weights = self.of.weights[block.index * size..][..size].as_ptr();
             for pair in 0..pairs {
-                let tap = |tap: usize| {
-                    let from = self.tap(places, tap).wrapping_add(first);
-                    let mut all = [0_i8; 32];
-                    // SAFETY: the tap has so many channels from there on.
-                    unsafe { core::ptr::copy_nonoverlapping(from, all.as_mut_ptr(), len) };
-                    // SAFETY: the array is as long as the widest pairs.
-                    unsafe { simd.load_widened_i8_ptr(all.as_ptr()) }
+                let load = |tap: usize| {
+                    let from = self.tap_ptr(offsets, tap).wrapping_add(block.first_channel);
+                    let mut copy = [0_i8; MAX_BLOCK_BYTES];
+                    // SAFETY: the pixel has that many channels from there on.
+                    unsafe { core::ptr::copy_nonoverlapping(from, copy.as_mut_ptr(), len) };
+                    // SAFETY: the copy is as long as the widest pair of vectors.
+                    unsafe { simd.load_widened_i8_ptr(copy.as_ptr()) }
                 };
-                let zipped = tap(2 * pair).interleave_i16(tap(2 * pair + 1));
-                // SAFETY: the weights of a block have two vectors for each pair.
-                sums = unsafe { add(simd, sums, zipped, weights, pair) };
+                let interleaved = load(2 * pair).interleave_i16(load(2 * pair + 1));
+                // SAFETY: the weights of a block have two vectors per pair.
+                sums = unsafe { add_pair(simd, sums, interleaved, weights, pair) };
             }
-            self.store(simd, end, sums, row, (block, first));
+            self.store(simd, epilogue, sums, pixel, block);
         }
     }
 
@@ -366,25 +392,25 @@ impl Part<'_, '_> {
     fn store<S: Simd>(
         &mut self,
         simd: S,
-        end: &RequantizeInt8<'_>,
+        epilogue: &RequantizeInt8<'_>,
         sums: [S::I32; 2],
-        row: usize,
-        (block, first): (usize, usize),
+        pixel: usize,
+        block: ChannelBlock,
     ) {
         let channels = self.of.channels;
         let len = channels.min(2 * S::LANES);
-        let to = &mut self.out[row * channels + first..][..len];
-        let origin = Origin { row, col: block * 2 * S::LANES };
+        let to = &mut self.out[pixel * channels + block.first_channel..][..len];
+        let origin = Origin { row: pixel, col: block.index * 2 * S::LANES };
         let tile = OutputTile { ptr: to.as_mut_ptr(), row_stride: channels, cols: len };
-        // SAFETY: the slice has so many places, and `write` asked `fits`.
-        unsafe { end.store_row(simd, sums, origin, tile) };
+        // SAFETY: the slice has that many elements, and `check` has checked the epilogue.
+        unsafe { epilogue.store_row(simd, sums, origin, tile) };
     }
 }
 
-/// Of the taps of two results, how many columns the second has in common with the first: its first
-/// ones with the last ones of that.
-fn in_common(pair: &[u32]) -> usize {
-    let (before, taps) = pair.split_at(NINE);
+/// Number of columns that the second of two outputs shares with the first: its first columns with the
+/// last columns of the first output.
+fn shared_columns(pair: &[u32]) -> usize {
+    let (before, taps) = pair.split_at(TAPS_3X3);
     let same =
         |col: usize, other: usize| (0..3).all(|row| taps[3 * row + col] == before[3 * row + other]);
     match () {
@@ -394,20 +420,20 @@ fn in_common(pair: &[u32]) -> usize {
     }
 }
 
-/// Adds the products of two zipped vectors with the weights of pair `pair`.
+/// Adds the products of two interleaved vectors with the weights of pair `pair`.
 ///
 /// # Safety
-/// Two vectors of weights can be read there.
+/// `weights` is valid for reads of two vectors for that pair.
 #[inline(always)]
-unsafe fn add<S: Simd>(
+unsafe fn add_pair<S: Simd>(
     simd: S,
     [low, high]: [S::I32; 2],
-    zipped: [S::I32; 2],
+    interleaved: [S::I32; 2],
     weights: *const i32,
     pair: usize,
 ) -> [S::I32; 2] {
     let from = weights.wrapping_add(2 * pair * S::LANES).cast::<f32>();
-    // SAFETY: demanded of the caller.
+    // SAFETY: guaranteed by the caller.
     let weights = unsafe { load_pair_ptr(simd, from) };
-    [low.add_dot2(zipped[0], weights[0]), high.add_dot2(zipped[1], weights[1])]
+    [low.add_dot2(interleaved[0], weights[0]), high.add_dot2(interleaved[1], weights[1])]
 }
