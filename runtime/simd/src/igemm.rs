@@ -11,11 +11,13 @@
 //! | module    | contents                                              |
 //! |-----------|-------------------------------------------------------|
 //! | `fixed24` | 24-bit weights                                        |
+//! | `gemv`    | products of a single row                              |
 //! | `half`    | 16-bit weights                                        |
 //! | `tile`    | microkernel, and the loops over panels and rows       |
 //! | `weights` | loads of packed weights, generic over their format    |
 
 mod fixed24;
+mod gemv;
 mod half;
 mod tile;
 mod weights;

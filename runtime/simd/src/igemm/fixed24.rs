@@ -1,75 +1,84 @@
-//! Weights in 24 bits: integers, and for each column of them a unit.
+//! 24-bit weights: fixed-point integers with a unit per column.
 //!
-//! A single row takes as long as its weights take to be read, and three bytes are read in less time
-//! than four. A weight is rounded as if it had been added to the largest one of its column: what
-//! that costs a sum is no more than the order in which its products are added up.
+//! A single row is bound by the bandwidth of its weights, and three bytes load faster than four. A
+//! weight is rounded as if it had been added to the largest weight of its column, so that the error of
+//! a dot product is at most that of another order of additions.
 //!
-//! Panels are two vectors wide and go in pairs. Of the four vectors of a row, three lie in three
-//! vectors of words of 32 bits, whose lowest bytes are the three bytes of the fourth. Such a word
-//! is read as it is: the byte is part of the number, and what it adds is taken off the other bytes.
+//! Panels are two vectors wide and stored in pairs. Three of the four vectors of a row are stored in
+//! three vectors of 32-bit words. The lowest bytes of these words are the three bytes of the fourth
+//! vector. A word is loaded as it is: its lowest byte is part of the integer, and packing subtracts
+//! its value from the upper bytes.
 
 use super::WeightShape;
 use crate::{Float, Int, Isa, Mask, Routine, Simd, SizeError};
 
-/// Vectors of words of a row of two panels.
-pub(super) const VECTORS: usize = 3;
+/// Vectors of words that hold a row of two panels.
+pub(super) const ROW_VECTORS: usize = 3;
 
-/// What the integers stand for, of a unit of their column.
-pub(super) const ONE: f32 = 1.0 / (1_u32 << 31) as f32;
+/// Value of one integer step, in units of its column.
+pub(super) const INTEGER_SCALE: f32 = 1.0 / (1_u32 << 31) as f32;
 
-/// The most lanes of a vector.
-const MOST_LANES: usize = 16;
+/// Maximum lanes of a vector.
+const MAX_LANES: usize = 16;
 
-/// The most that a power of two above all numbers of a column is of their mean magnitude.
-const RANGE: f32 = 64.0;
+/// Maximum ratio of the power of two above all weights of a column to their mean magnitude.
+const MAX_PEAK_TO_MEAN: f32 = 64.0;
 
-/// Of so many numbers of a column one may be zero by chance; where more are, they mean nothing and
-/// are to stay zeros.
-const ZERO_BY_CHANCE: f32 = 128.0;
+/// Minimum weights of a column per zero. A column with more zeros is sparse, and its zeros, which
+/// would not stay exact, are refused.
+const MIN_WEIGHTS_PER_ZERO: f32 = 128.0;
 
-/// Panels of numbers in 24 bits.
+/// Packed 24-bit weights.
 #[derive(Debug, Clone, Copy)]
 pub struct Fixed24<'d> {
     pub(super) words: &'d [u32],
-    /// What the integers of each column of whole panels are multiplied with, and with [`ONE`].
+    /// Factor of the accumulators per column, padded to whole pairs of panels.
     pub(super) units: &'d [f32],
 }
 
-/// The columns of whole pairs of panels, and the words of their numbers; `None` when that
-/// overflows, or where panels are one vector wide.
-fn sizes(isa: Isa, WeightShape { inner, cols }: WeightShape) -> Option<(usize, usize)> {
+/// Lengths of the two parts of packed weights.
+struct PackedSizes {
+    /// Columns, padded to whole pairs of panels.
+    padded_cols: usize,
+    words: usize,
+}
+
+/// Lengths of packed weights; `None` if they overflow, or panels are one vector wide.
+fn packed_sizes(isa: Isa, WeightShape { inner, cols }: WeightShape) -> Option<PackedSizes> {
     let lanes = isa.lanes();
-    let cols = (cols > lanes).then(|| cols.checked_next_multiple_of(4 * lanes))??;
-    Some((cols, (cols / 4).checked_mul(inner)?.checked_mul(VECTORS)?))
+    let padded_cols = (cols > lanes).then(|| cols.checked_next_multiple_of(4 * lanes))??;
+    let words = (padded_cols / 4).checked_mul(inner)?.checked_mul(ROW_VECTORS)?;
+    Some(PackedSizes { padded_cols, words })
 }
 
 impl<'d> Fixed24<'d> {
-    /// Words of packed weights; `None` when that overflows, or where panels are one vector wide.
+    /// Length of packed weights in words; `None` if it overflows, or panels are one vector wide.
     pub fn packed_len(isa: Isa, shape: WeightShape) -> Option<usize> {
-        let (cols, words) = sizes(isa, shape)?;
-        cols.checked_add(words)
+        let PackedSizes { padded_cols, words } = packed_sizes(isa, shape)?;
+        padded_cols.checked_add(words)
     }
 
-    /// Packed weights, which [`Fixed24::pack`] wrote; `None` when they are too short.
+    /// Weights packed by [`Fixed24::pack`]; `None` if the slice is too short.
     pub fn new(isa: Isa, shape: WeightShape, packed: &'d [u32]) -> Option<Self> {
-        let (cols, words) = sizes(isa, shape)?;
-        let (units, rest) = packed.split_at_checked(cols)?;
+        let PackedSizes { padded_cols, words } = packed_sizes(isa, shape)?;
+        let (units, rest) = packed.split_at_checked(padded_cols)?;
         Some(Self { words: rest.get(..words)?, units: bytemuck::cast_slice(units) })
     }
 
-    /// Numbers of scratch memory that [`Fixed24::pack`] takes.
+    /// Scratch buffer of [`Fixed24::pack`], in elements.
     pub fn scratch_len(isa: Isa, inner: usize) -> usize {
         4 * isa.lanes() * inner
     }
 
-    /// Packs weights: `panel` writes those of the columns from a number on, as many as a panel has,
-    /// as [`pack`](super::pack) leaves them. `false` where they cannot be packed: some are not
-    /// finite, or many are zeros among others, which would not stay zeros, or those of a column are
-    /// so different that small ones would lose too much.
+    /// Packs weights. `panel(col, to)` writes the panel whose first column is `col` in the format of
+    /// [`pack`](super::pack).
+    ///
+    /// Returns false if the weights are not suitable: some are not finite, a column has many zeros
+    /// that would not stay exact, or the magnitudes of a column differ so much that small weights
+    /// would lose precision.
     ///
     /// # Panics
-    /// When `to` is shorter than [`Fixed24::packed_len`], or `scratch` than
-    /// [`Fixed24::scratch_len`].
+    /// If `to` is shorter than [`Fixed24::packed_len`], or `scratch` than [`Fixed24::scratch_len`].
     pub fn pack(
         isa: Isa,
         shape: WeightShape,
@@ -78,16 +87,18 @@ impl<'d> Fixed24<'d> {
         to: &mut [u32],
     ) -> bool {
         let inner = shape.inner;
-        let Some((cols, words)) = sizes(isa, shape) else { return false };
-        let (units, words) = to[..cols + words].split_at_mut(cols);
+        let Some(PackedSizes { padded_cols, words }) = packed_sizes(isa, shape) else {
+            return false;
+        };
+        let (units, words) = to[..padded_cols + words].split_at_mut(padded_cols);
         let width = 2 * isa.lanes();
         let (first, second) = scratch[..2 * width * inner].split_at_mut(width * inner);
-        let pairs = words.chunks_exact_mut((VECTORS * isa.lanes() * inner).max(1));
+        let pairs = words.chunks_exact_mut((ROW_VECTORS * isa.lanes() * inner).max(1));
         let units = bytemuck::cast_slice_mut(units).chunks_exact_mut(2 * width);
         for (pair, (units, words)) in units.zip(pairs).enumerate() {
             panel(2 * pair * width, first);
             panel((2 * pair + 1) * width, second);
-            if !isa.run(Pair { panels: [first, second], units, words }) {
+            if !isa.run(PackPair { panels: [first, second], units, words }) {
                 return false;
             }
         }
@@ -96,20 +107,29 @@ impl<'d> Fixed24<'d> {
 
     /// Checks that the weights cover `shape`.
     pub(super) fn check(&self, isa: Isa, shape: WeightShape) -> Result<(), SizeError> {
-        let (cols, words) = sizes(isa, shape).ok_or(SizeError::Overflow { slice: "weights" })?;
-        SizeError::check_min("weights", self.units.len(), Some(cols))?;
+        let overflow = SizeError::Overflow { slice: "weights" };
+        let PackedSizes { padded_cols, words } = packed_sizes(isa, shape).ok_or(overflow)?;
+        SizeError::check_min("weights", self.units.len(), Some(padded_cols))?;
         SizeError::check_min("weights", self.words.len(), Some(words))
     }
 }
 
-/// Numbers of two panels, which are to be packed.
-struct Pair<'p> {
+/// Packs a pair of panels; returns false if the weights are not suitable.
+struct PackPair<'p> {
     panels: [&'p [f32]; 2],
     units: &'p mut [f32],
     words: &'p mut [u32],
 }
 
-impl Routine for Pair<'_> {
+/// Statistics of the weights of a column.
+struct ColumnStats {
+    /// Share of zeros and subnormal weights.
+    zero_share: f32,
+    mean_magnitude: f32,
+    max_magnitude: f32,
+}
+
+impl Routine for PackPair<'_> {
     type Output = bool;
 
     #[inline(always)]
@@ -117,41 +137,46 @@ impl Routine for Pair<'_> {
         let width = 2 * S::LANES;
         let mut scales = [simd.zero(); 4];
         for (vector, to) in scales.iter_mut().enumerate() {
-            let (mut zeros, mut most, mut sums) = (simd.zero(), simd.zero(), simd.zero());
+            let (mut zeros, mut max, mut sum) = (simd.zero(), simd.zero(), simd.zero());
             let mut rows = 0.0;
             for row in self.panels[vector / 2].chunks_exact(width) {
-                let size = simd.load(&row[vector % 2 * S::LANES..]).abs();
-                let zero = size.lt(simd.splat(f32::MIN_POSITIVE));
-                zeros = zeros + zero.select(simd.splat(1.0), simd.zero());
-                (most, sums) = (size.max(most), sums + size);
+                let magnitude = simd.load(&row[vector % 2 * S::LANES..]).abs();
+                let is_zero = magnitude.lt(simd.splat(f32::MIN_POSITIVE));
+                zeros = zeros + is_zero.select(simd.splat(1.0), simd.zero());
+                (max, sum) = (magnitude.max(max), sum + magnitude);
                 rows += 1.0;
             }
-            let [mut zeros_of, mut most_of, mut sum_of, mut scale_of] = [[0.0; MOST_LANES]; 4];
-            simd.store(zeros, &mut zeros_of);
-            simd.store(most, &mut most_of);
-            simd.store(sums, &mut sum_of);
+            let [mut zero_lanes, mut max_lanes, mut sum_lanes, mut scale_lanes] =
+                [[0.0; MAX_LANES]; 4];
+            simd.store(zeros, &mut zero_lanes);
+            simd.store(max, &mut max_lanes);
+            simd.store(sum, &mut sum_lanes);
             for lane in 0..S::LANES {
-                if most_of[lane] == 0.0 && sum_of[lane] == 0.0 {
+                if max_lanes[lane] == 0.0 && sum_lanes[lane] == 0.0 {
                     self.units[vector * S::LANES + lane] = 0.0;
                     continue;
                 }
-                let sizes = (zeros_of[lane] / rows, sum_of[lane] / rows, most_of[lane]);
-                let Some(exponent) = exponent(sizes) else { return false };
-                scale_of[lane] = power(31 - exponent);
-                self.units[vector * S::LANES + lane] = power(exponent);
+                let stats = ColumnStats {
+                    zero_share: zero_lanes[lane] / rows,
+                    mean_magnitude: sum_lanes[lane] / rows,
+                    max_magnitude: max_lanes[lane],
+                };
+                let Some(exponent) = stats.exponent() else { return false };
+                scale_lanes[lane] = power_of_two(31 - exponent);
+                self.units[vector * S::LANES + lane] = power_of_two(exponent);
             }
-            *to = simd.load(&scale_of);
+            *to = simd.load(&scale_lanes);
         }
         let [first, second] = self.panels.map(|panel| panel.chunks_exact(width));
-        let words = self.words.chunks_exact_mut(VECTORS * S::LANES);
-        let none = simd.splat_i32(0);
+        let words = self.words.chunks_exact_mut(ROW_VECTORS * S::LANES);
+        let zero_byte = simd.splat_i32(0);
         for ((first, second), to) in first.zip(second).zip(words) {
             let to = bytemuck::cast_slice_mut::<u32, f32>(to);
-            let last = whole(simd, simd.load(&second[S::LANES..]) * scales[3], none);
+            let last = round(simd, simd.load(&second[S::LANES..]) * scales[3], zero_byte);
             let (a, b, c) = (last.shr::<24>(), last.shr::<16>(), last.shr::<8>());
-            let a = whole(simd, simd.load(first) * scales[0], a);
-            let b = whole(simd, simd.load(&first[S::LANES..]) * scales[1], b);
-            let c = whole(simd, simd.load(second) * scales[2], c);
+            let a = round(simd, simd.load(first) * scales[0], a);
+            let b = round(simd, simd.load(&first[S::LANES..]) * scales[1], b);
+            let c = round(simd, simd.load(second) * scales[2], c);
             simd.store(a.bitcast(), to);
             simd.store(b.bitcast(), &mut to[S::LANES..]);
             simd.store(c.bitcast(), &mut to[2 * S::LANES..]);
@@ -160,36 +185,39 @@ impl Routine for Pair<'_> {
     }
 }
 
-/// The nearest integers whose lowest bytes are those of `lowest`.
+/// Rounds to the nearest integers whose lowest bytes are those of `low_bytes`.
 #[inline(always)]
-fn whole<S: Simd>(simd: S, x: S::F32, lowest: S::I32) -> S::I32 {
-    /// So far from the ends of the range that no other byte leaves it.
-    const LARGEST: f32 = (1_u32 << 31) as f32 - 256.0;
-    let bounded = simd.splat(LARGEST).min(simd.splat(-LARGEST).max(x));
-    let lowest = lowest & simd.splat_i32(0xff);
-    ((bounded.round_to_i32() - lowest + simd.splat_i32(128)) & simd.splat_i32(!0xff)) | lowest
+fn round<S: Simd>(simd: S, x: S::F32, low_bytes: S::I32) -> S::I32 {
+    /// Leaves room for any lowest byte within the range of `i32`.
+    const MAX: f32 = (1_u32 << 31) as f32 - 256.0;
+    let bounded = simd.splat(MAX).min(simd.splat(-MAX).max(x));
+    let low_bytes = low_bytes & simd.splat_i32(0xff);
+    let nearest = bounded.round_to_i32() - low_bytes + simd.splat_i32(128);
+    (nearest & simd.splat_i32(!0xff)) | low_bytes
 }
 
-/// The exponent of a power of two that all numbers of a column are below, of which the share of
-/// zeros, the mean and the largest magnitude are given, if they can be packed.
-fn exponent((zeros, mean, most): (f32, f32, f32)) -> Option<i32> {
-    /// Scales and units are far from overflow.
-    const EXPONENTS: core::ops::Range<i32> = -60..60;
-    let exponent = (most.to_bits() >> 23).cast_signed() - 126;
-    let packs = EXPONENTS.contains(&exponent)
-        && power(exponent) <= RANGE * mean
-        && zeros * ZERO_BY_CHANCE <= 1.0;
-    packs.then_some(exponent)
+impl ColumnStats {
+    /// Exponent of the smallest power of two above all magnitudes; `None` if the column is not
+    /// suitable.
+    fn exponent(&self) -> Option<i32> {
+        /// Keeps scales and units far from overflow.
+        const EXPONENTS: core::ops::Range<i32> = -60..60;
+        let exponent = (self.max_magnitude.to_bits() >> 23).cast_signed() - 126;
+        let is_suitable = EXPONENTS.contains(&exponent)
+            && power_of_two(exponent) <= MAX_PEAK_TO_MEAN * self.mean_magnitude
+            && self.zero_share * MIN_WEIGHTS_PER_ZERO <= 1.0;
+        is_suitable.then_some(exponent)
+    }
 }
 
-/// Two to the power of `exponent`, which is that of a normal number.
-fn power(exponent: i32) -> f32 {
+/// 2 to the power of `exponent`, which is that of a normal number.
+fn power_of_two(exponent: i32) -> f32 {
     f32::from_bits((exponent + 127).cast_unsigned() << 23)
 }
 
-/// The integers of a panel of a pair, the first one or the second, of a row of the pair.
+/// Integers of a row of the first panel of a pair, or of the second panel, as `f32`.
 #[inline(always)]
-pub(super) fn numbers<I: Int>(words: [I; VECTORS], second: bool) -> [I::F32; 2] {
+pub(super) fn unpack<I: Int>(words: [I; ROW_VECTORS], second: bool) -> [I::F32; 2] {
     let [a, b, c] = words;
     if !second {
         return [a.to_f32(), b.to_f32()];

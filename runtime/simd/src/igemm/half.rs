@@ -1,31 +1,31 @@
-//! Weights that 16 bits can hold.
+//! 16-bit weights.
 //!
-//! In panels that are two vectors wide; a number and that of the same lane of the other vector
-//! share a word of 32 bits, of which the latter has the upper half.
+//! Panels are two vectors wide. A word of 32 bits holds a weight of the first vector in its lower half
+//! and the weight of the same lane of the second vector in its upper half.
 
 use afferent_core::{bf16, f16};
 
 use super::WeightShape;
 use crate::{Int, Isa, Simd};
 
-/// A format of 16 bits.
+/// 16-bit floating-point format of packed weights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HalfFormat {
-    /// The upper half of a number: what published language models are made of.
+    /// bfloat16, the format of most published language models.
     Bf16,
-    /// What programs of half precision have.
+    /// IEEE half precision.
     F16,
 }
 
 impl HalfFormat {
-    /// The format that has all of `numbers`, if there is one. Looks hardly further than the first
-    /// number that is in neither.
-    pub fn exact_for(numbers: &[f32]) -> Option<Self> {
-        /// Numbers between two decisions.
-        const AT_ONCE: usize = 4096;
+    /// Returns a format that represents all `weights` exactly; `None` if there is none. Stops soon
+    /// after the first weight that neither format represents.
+    pub fn exact_for(weights: &[f32]) -> Option<Self> {
+        /// Weights between two early exits.
+        const CHUNK_LEN: usize = 4096;
         let mut bits = 0;
-        for some in numbers.chunks(AT_ONCE) {
-            bits = some.iter().fold(bits, |bits, x| bits | x.to_bits());
+        for chunk in weights.chunks(CHUNK_LEN) {
+            bits = chunk.iter().fold(bits, |bits, x| bits | x.to_bits());
             if bits & 0x1fff != 0 {
                 return None;
             }
@@ -34,21 +34,20 @@ impl HalfFormat {
             return Some(Self::Bf16);
         }
         let is_f16 = |x: &f32| x.is_finite() && f16::from_f32(*x).to_f32() == *x;
-        numbers.iter().all(is_f16).then_some(Self::F16)
+        weights.iter().all(is_f16).then_some(Self::F16)
     }
 
-    /// Words of packed weights; `None` when that overflows, or where panels are one vector wide.
+    /// Length of packed weights in words; `None` if it overflows, or panels are one vector wide.
     pub fn packed_len(isa: Isa, WeightShape { inner, cols }: WeightShape) -> Option<usize> {
         let panels = (cols > isa.lanes()).then(|| cols.div_ceil(2 * isa.lanes()))?;
         panels.checked_mul(inner)?.checked_mul(isa.lanes())
     }
 
-    /// Packs one or more panels of numbers that are of this format, which lie as
-    /// [`pack`](super::pack) leaves them. Where `numbers` are no whole rows of panels, or `to` has
-    /// not half as many words, the rest is left out.
-    pub fn pack(self, isa: Isa, numbers: &[f32], to: &mut [u32]) {
+    /// Packs one or more panels of weights in the format of [`pack`](super::pack). Incomplete rows,
+    /// and rows for which `to` has no room, are left out.
+    pub fn pack(self, isa: Isa, weights: &[f32], to: &mut [u32]) {
         let lanes = isa.lanes();
-        for (row, to) in numbers.chunks_exact(2 * lanes).zip(to.chunks_exact_mut(lanes)) {
+        for (row, to) in weights.chunks_exact(2 * lanes).zip(to.chunks_exact_mut(lanes)) {
             let (lower, upper) = row.split_at(lanes);
             for ((lower, upper), to) in lower.iter().zip(upper).zip(to) {
                 *to = u32::from(self.bits(*lower)) | u32::from(self.bits(*upper)) << 16;
@@ -65,23 +64,22 @@ impl HalfFormat {
     }
 }
 
-/// The numbers of the lower and of the upper halves of `words`, of format `bf16`.
+/// Widens the `bf16` values in the lower halves of `words`, and those in the upper halves.
 #[inline(always)]
-pub(super) fn bf16s<S: Simd>(simd: S, words: S::I32) -> [S::F32; 2] {
+pub(super) fn widen_bf16<S: Simd>(simd: S, words: S::I32) -> [S::F32; 2] {
     [words.shl::<16>().bitcast(), (words & simd.splat_i32(!0xffff)).bitcast()]
 }
 
-/// The same, of format `f16`, finite.
+/// Widens the finite `f16` values in the lower halves of `words`, and those in the upper halves.
 #[inline(always)]
-pub(super) fn f16s<S: Simd>(simd: S, words: S::I32) -> [S::F32; 2] {
-    /// Sign, exponent and fraction, three bits further down than in the upper half.
-    const KEPT: i32 = 0x8fff_e000_u32.cast_signed();
-    // The exponent now counts from another zero; the product also makes small numbers normal.
+pub(super) fn widen_f16<S: Simd>(simd: S, words: S::I32) -> [S::F32; 2] {
+    /// Sign, exponent and fraction after an arithmetic shift right by three bits.
+    const FIELDS: i32 = 0x8fff_e000_u32.cast_signed();
+    // Corrects the exponent bias; the multiplication also normalizes subnormal values.
     let scale = simd.splat(f32::from_bits((127 + 112) << 23));
-    let moved = [words.shl::<16>().shr::<3>(), words.shr::<3>()];
-    let [lower, upper] = moved;
-    let kept = simd.splat_i32(KEPT);
-    [(lower & kept).bitcast() * scale, (upper & kept).bitcast() * scale]
+    let [lower, upper] = [words.shl::<16>().shr::<3>(), words.shr::<3>()];
+    let fields = simd.splat_i32(FIELDS);
+    [(lower & fields).bitcast() * scale, (upper & fields).bitcast() * scale]
 }
 
 #[cfg(test)]
@@ -90,16 +88,16 @@ mod tests {
     use crate::{Float, Routine};
 
     #[test]
-    fn the_format_that_has_all() {
-        let mut numbers = vec![0.5; 10_000];
-        assert_eq!(HalfFormat::exact_for(&numbers), Some(HalfFormat::Bf16));
-        numbers[9_999] = 1.0 + 1.0 / 1024.0;
-        assert_eq!(HalfFormat::exact_for(&numbers), Some(HalfFormat::F16));
-        numbers[3] = f16::MIN_POSITIVE_SUBNORMAL.to_f32();
-        assert_eq!(HalfFormat::exact_for(&numbers), Some(HalfFormat::F16));
+    fn an_exact_format_is_found() {
+        let mut weights = vec![0.5; 10_000];
+        assert_eq!(HalfFormat::exact_for(&weights), Some(HalfFormat::Bf16));
+        weights[9_999] = 1.0 + 1.0 / 1024.0;
+        assert_eq!(HalfFormat::exact_for(&weights), Some(HalfFormat::F16));
+        weights[3] = f16::MIN_POSITIVE_SUBNORMAL.to_f32();
+        assert_eq!(HalfFormat::exact_for(&weights), Some(HalfFormat::F16));
         for other in [0.1, 65_536.0, 1e-8, f32::NAN, f32::INFINITY] {
-            numbers[5_000] = other;
-            assert_eq!(HalfFormat::exact_for(&numbers), None, "{other}");
+            weights[5_000] = other;
+            assert_eq!(HalfFormat::exact_for(&weights), None, "{other}");
         }
         for large in [1e38, f32::INFINITY, f32::NAN] {
             assert_eq!(
@@ -109,7 +107,7 @@ mod tests {
         }
     }
 
-    /// Numbers of all halves of words, in the order of the words.
+    /// Widens both halves of all words, in the order of the words.
     struct Widen<'d>(HalfFormat, &'d [u32]);
 
     impl Routine for Widen<'_> {
@@ -122,8 +120,8 @@ mod tests {
                 floats.iter_mut().zip(words).for_each(|(to, word)| *to = f32::from_bits(*word));
                 let words = simd.load(&floats).to_bits();
                 let both = match self.0 {
-                    HalfFormat::Bf16 => bf16s(simd, words),
-                    HalfFormat::F16 => f16s(simd, words),
+                    HalfFormat::Bf16 => widen_bf16(simd, words),
+                    HalfFormat::F16 => widen_f16(simd, words),
                 };
                 let [mut lower, mut upper] = [[0.0; 16]; 2];
                 simd.store(both[0], &mut lower);

@@ -1,195 +1,177 @@
-//! Tiles of an indirect product, whose sums stay in registers.
+//! IGEMM microkernel, and the loops over panels and rows.
 
 #![expect(unsafe_code, reason = "loads operands and stores accumulators through checked pointers")]
 
 use super::{
     HalfFormat, Igemm, InputRows, PADDING_OFFSET, PackedWeights,
-    weights::{Bf16s, F16s, Fixed, Numbers, Row, Stored, Unpacked, Words},
+    gemv::SingleRow,
+    weights::{Bf16, F16, F32, Packed24, PanelRow, Unpacked24, WeightFormat, WordRange},
 };
 use crate::{Float, Isa, Routine, Simd, epilogue::BiasActivation, parallel::SharedSlice};
 
-/// The most rows of a tile.
-const MOST_ROWS: usize = 14;
+/// Maximum rows of a tile.
+const MAX_ROWS: usize = 14;
 
-/// Bytes of weights that stay in the first-level cache while all rows pass by.
-const NEAR: usize = 24 * 1024;
+/// Bytes of weights that stay in the first-level cache while all rows are computed.
+const L1_WEIGHT_BYTES: usize = 24 * 1024;
 
-/// Rows of a panel that are asked for before they are needed.
-const AHEAD: usize = 8;
+/// Rows of a panel from a load to the row that is prefetched.
+const PREFETCH_ROWS: usize = 8;
 
-/// Products of one row that are added up apart from each other, since each sum waits for the last.
+/// Independent accumulators per output of a single row: they hide the latency of the additions.
 const CHAINS: usize = 4;
 
-/// Rows and panels of a product that one thread computes.
+/// Rows and panels of a product that one task computes.
 #[derive(Clone, Copy)]
 pub(super) struct Block<'p, 'd> {
     pub(super) product: Igemm<'d>,
-    /// Numbers of a row.
+    /// Inner dimension.
     pub(super) inner: usize,
     /// Columns of a panel.
     pub(super) width: usize,
-    /// From and to.
+    /// First row and end.
     pub(super) rows: (usize, usize),
-    /// From and to.
+    /// First panel and end.
     pub(super) panels: (usize, usize),
     pub(super) out: &'p SharedSlice<'p, f32>,
+    /// Index of the first element of the output.
     pub(super) offset: usize,
     pub(super) row_stride: usize,
     pub(super) epilogue: BiasActivation<'p>,
 }
 
-/// What a tile does beside its sums.
+/// Memory accesses of a tile besides its operands and accumulators.
 #[derive(Clone, Copy)]
-struct Aside {
-    /// What the first row of weights asks for, since it is read next.
-    ahead: *const u32,
-    /// From the word that a row of weights asks for to that of the next row.
-    step: usize,
-    /// Where the numbers of the panel are written, of weights of which they are.
-    numbers: *mut f32,
+struct SideAccess {
+    /// Next word to prefetch: of the weights that follow those of the tile.
+    prefetch: *const u32,
+    /// Words to advance `prefetch` per row of weights.
+    prefetch_step: usize,
+    /// Destination of the unpacked panel, for formats with [`WeightFormat::STORES_UNPACKED`].
+    unpacked: *mut f32,
 }
 
-/// Computes `block`, which was checked.
+/// Position of a strip: its first row, and the rows that are left from there on.
+#[derive(Clone, Copy)]
+struct RemainingRows {
+    row: usize,
+    left: usize,
+}
+
+/// Computes `block`, which has been checked.
 #[inline(never)]
 pub(super) fn run(isa: Isa, block: Block<'_, '_>) {
     match block.product.weights {
-        PackedWeights::F32(all) => isa.run(Tiles::<Numbers>(block.first(all), block)),
+        PackedWeights::F32(all) => isa.run(Tiles::<F32>(block.first_row(all), block)),
         PackedWeights::Half(HalfFormat::Bf16, all) => {
-            isa.run(Tiles::<Bf16s>(block.first(all), block))
+            isa.run(Tiles::<Bf16>(block.first_row(all), block));
         }
         PackedWeights::Half(HalfFormat::F16, all) => {
-            isa.run(Tiles::<F16s>(block.first(all), block))
+            isa.run(Tiles::<F16>(block.first_row(all), block));
         }
         PackedWeights::Fixed24(all) => {
-            isa.run(Tiles::<Fixed<false>>(block.first(all.words), block))
+            isa.run(Tiles::<Packed24<false>>(block.first_row(all.words), block));
         }
     }
 }
 
-/// Computes `block`, which was checked, when it has at most one row and panels are two vectors
-/// wide.
+/// Computes `block`, which has been checked and has at most one row, with panels two vectors wide.
 #[inline(never)]
 pub(super) fn run_single_row(isa: Isa, block: Block<'_, '_>) {
     match block.product.weights {
-        PackedWeights::F32(all) => isa.run(Single::<Numbers>(block.first(all), block)),
+        PackedWeights::F32(all) => isa.run(SingleRow::<F32>(block.first_row(all), block)),
         PackedWeights::Half(HalfFormat::Bf16, all) => {
-            isa.run(Single::<Bf16s>(block.first(all), block))
+            isa.run(SingleRow::<Bf16>(block.first_row(all), block));
         }
         PackedWeights::Half(HalfFormat::F16, all) => {
-            isa.run(Single::<F16s>(block.first(all), block))
+            isa.run(SingleRow::<F16>(block.first_row(all), block));
         }
         PackedWeights::Fixed24(all) => {
-            isa.run(Single::<Fixed<false>>(block.first(all.words), block))
+            isa.run(SingleRow::<Packed24<false>>(block.first_row(all.words), block));
         }
     }
 }
 
-/// Computes `block`, which was checked, and whose weights are unpacked, one panel after the other,
-/// by the first rows.
+/// Computes `block`, which has been checked, with 24-bit weights. The first rows of each panel store
+/// its weights to `unpacked`, for the other rows.
 #[inline(never)]
-pub(super) fn run_unpacked(isa: Isa, block: Block<'_, '_>, numbers: &mut [f32]) {
+pub(super) fn run_unpacked(isa: Isa, block: Block<'_, '_>, unpacked: &mut [f32]) {
     let PackedWeights::Fixed24(all) = block.product.weights else { return };
-    isa.run(Unpacking { weights: block.first(all.words), block, numbers });
+    isa.run(UnpackingTiles { weights: block.first_row(all.words), block, unpacked });
 }
 
-/// Weights of 24 bits, and room for the numbers of a panel.
-struct Unpacking<'p, 'd> {
-    weights: Row<Fixed<true>>,
+/// A block of 24-bit weights, and the buffer for an unpacked panel.
+struct UnpackingTiles<'p, 'd> {
+    weights: PanelRow<Packed24<true>>,
     block: Block<'p, 'd>,
-    numbers: &'p mut [f32],
+    unpacked: &'p mut [f32],
 }
 
-impl Routine for Unpacking<'_, '_> {
+impl Routine for UnpackingTiles<'_, '_> {
     type Output = ();
 
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
-        let Self { weights, block, numbers } = self;
-        let numbers = &mut numbers[..block.inner * block.width];
-        let (first, last) = block.rows;
-        if first == last {
+        let Self { weights, block, unpacked } = self;
+        let unpacked = &mut unpacked[..block.inner * block.width];
+        let (first, end) = block.rows;
+        if first == end {
             return;
         }
         for panel in block.panels.0..block.panels.1 {
-            // The words of the next pair come while both panels of this one are computed.
-            let next = weights.beside(panel - panel % 2 + 2).words(block.inner).halves()[panel % 2];
-            let mut aside = Aside { numbers: numbers.as_mut_ptr(), ..block.ask::<S>(next, 1) };
-            let mut row = first + block.strip(simd, weights, panel, (first, last - first), aside);
-            let unpacked: Row<Unpacked> = block.first(numbers).before(panel);
-            while row < last {
-                aside.ahead = aside.ahead.wrapping_add(block.inner * aside.step);
-                row += block.strip(simd, unpacked, panel, (row, last - row), aside);
+            // Prefetches the next pair of panels while both panels of this one are computed.
+            let next_pair = weights.next_panel(panel - panel % 2 + 2).words(block.inner);
+            let side = block.side_access::<S>(next_pair.halves()[panel % 2], 1);
+            let mut side = SideAccess { unpacked: unpacked.as_mut_ptr(), ..side };
+            let rows = RemainingRows { row: first, left: end - first };
+            let mut row = first + block.strip(simd, weights, panel, rows, side);
+            let unpacked: PanelRow<Unpacked24> = block.first_row(unpacked).previous_panel(panel);
+            while row < end {
+                side.prefetch = side.prefetch.wrapping_add(block.inner * side.prefetch_step);
+                let rows = RemainingRows { row, left: end - row };
+                row += block.strip(simd, unpacked, panel, rows, side);
             }
         }
     }
 }
 
-/// All rows of an block, and the first row of its weights.
-struct Tiles<'p, 'd, W: Stored>(Row<W>, Block<'p, 'd>);
+/// All rows of a block, and the first row of its weights.
+struct Tiles<'p, 'd, W: WeightFormat>(PanelRow<W>, Block<'p, 'd>);
 
-/// The only row of an block: compiled apart, so that it takes no registers from tiles.
-struct Single<'p, 'd, W: Stored>(Row<W>, Block<'p, 'd>);
-
-impl<W: Stored> Routine for Single<'_, '_, W> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run<S: Simd>(self, simd: S) {
-        let Self(weights, block) = self;
-        // Threads that get no row.
-        if block.rows.0 == block.rows.1 {
-            return;
-        }
-        let (mut panel, last) = block.panels;
-        // Streams begin with the first panel of a pair.
-        if const { W::PAIRED } && panel % 2 == 1 && panel < last {
-            block.narrow(simd, weights, panel);
-            panel += 1;
-        }
-        // So many streams of weights come from the memory at once.
-        if const { W::PAIRED && S::REGISTERS == 32 } {
-            panel = block.streams::<S, W, 8>(simd, weights, panel);
-        }
-        panel = block.streams::<S, W, 4>(simd, weights, panel);
-        for panel in panel..last {
-            block.narrow(simd, weights, panel);
-        }
-    }
-}
-
-/// Rows such that two vectors of sums each, with those of the operands, fill the registers.
-const fn tile_rows<S: Simd>() -> usize {
+/// Rows for which two vectors of accumulators each, and the operands, fill the registers.
+const fn max_tile_rows<S: Simd>() -> usize {
     match (S::LANES, S::REGISTERS) {
-        (16, 32) => MOST_ROWS,
+        (16, 32) => MAX_ROWS,
         (_, 32) => 8,
         (8, 16) => 6,
         _ => 4,
     }
 }
 
-impl<W: Stored> Routine for Tiles<'_, '_, W> {
+impl<W: WeightFormat> Routine for Tiles<'_, '_, W> {
     type Output = ();
 
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
         let Self(weights, block) = self;
-        let (first, last) = block.panels;
-        // Either a panel stays in the cache for all rows, or some rows for all panels.
-        let near = (last - first) * block.width * block.inner * size_of::<f32>() <= NEAR;
-        let chunks = if near { first..first + 1 } else { first..last };
-        for chunk in chunks {
-            let panels = if near { first..last } else { chunk..chunk + 1 };
+        let (first, end) = block.panels;
+        // Either all panels stay in the cache for each strip of rows, or one panel for all rows.
+        let weight_bytes = (end - first) * block.width * block.inner * size_of::<f32>();
+        let fits_l1 = weight_bytes <= L1_WEIGHT_BYTES;
+        let groups = if fits_l1 { first..first + 1 } else { first..end };
+        for group in groups {
+            let panels = if fits_l1 { first..end } else { group..group + 1 };
             let (next, rows) =
-                if panels.end < last { (panels.end, block.inner) } else { (chunk, 0) };
-            let next = weights.beside(next).words(rows);
-            let mut aside = block.ask::<S>(next, panels.len());
+                if panels.end < end { (panels.end, block.inner) } else { (group, 0) };
+            let next = weights.next_panel(next).words(rows);
+            let mut side = block.side_access::<S>(next, panels.len());
             let mut row = block.rows.0;
             while row < block.rows.1 {
-                let left = block.rows.1 - row;
+                let rows = RemainingRows { row, left: block.rows.1 - row };
                 let mut height = 1;
                 for panel in panels.clone() {
-                    height = block.strip(simd, weights, panel, (row, left), aside);
-                    aside.ahead = aside.ahead.wrapping_add(block.inner * aside.step);
+                    height = block.strip(simd, weights, panel, rows, side);
+                    side.prefetch = side.prefetch.wrapping_add(block.inner * side.prefetch_step);
                 }
                 row += height;
             }
@@ -198,162 +180,114 @@ impl<W: Stored> Routine for Tiles<'_, '_, W> {
 }
 
 impl Block<'_, '_> {
-    /// The units of columns from `col` on, of weights that have them.
+    /// Units of the columns from `col` on; empty if the weights have none.
     #[inline(always)]
     fn units(&self, col: usize) -> &[f32] {
         let PackedWeights::Fixed24(fixed) = self.product.weights else { return &[] };
         fixed.units.get(col..).unwrap_or_default()
     }
 
-    /// What sums of the columns of a panel begin with: their bias, unless they have to be scaled
-    /// first.
+    /// Initial accumulators of the columns of a panel: the bias, or zero if they are scaled later.
     #[inline(always)]
-    fn start<S: Simd, W: Stored, const C: usize>(&self, simd: S, panel: usize) -> [S::F32; C] {
-        let mut start = [simd.zero(); C];
+    pub(super) fn initial_accumulators<S: Simd, W: WeightFormat, const C: usize>(
+        &self,
+        simd: S,
+        panel: usize,
+    ) -> [S::F32; C] {
+        let mut initial = [simd.zero(); C];
         if const { !W::SCALED } {
-            for (c, start) in start.iter_mut().enumerate() {
-                *start = self.epilogue.bias(simd, panel * self.width + c * S::LANES);
+            for (c, initial) in initial.iter_mut().enumerate() {
+                *initial = self.epilogue.bias(simd, panel * self.width + c * S::LANES);
             }
         }
-        start
+        initial
     }
 
-    /// The first row of weights.
-    fn first<W: Stored>(&self, all: &[W::Word]) -> Row<W> {
-        Row::new(all, self.width, self.inner)
+    /// First row of the weights.
+    fn first_row<W: WeightFormat>(&self, weights: &[W::Word]) -> PanelRow<W> {
+        PanelRow::first(weights, self.width, self.inner)
     }
 
-    /// Has the tiles of so many panels ask for all of `next`.
+    /// Distributes the prefetches of `next` over the tiles of `panels` panels.
     #[inline(always)]
-    fn ask<S: Simd>(&self, next: Words, panels: usize) -> Aside {
-        let tiles = (self.rows.1 - self.rows.0).div_ceil(const { tile_rows::<S>() }) * panels;
-        let step = next.len.div_ceil((tiles * self.inner).max(1));
-        Aside { ahead: next.at, step, numbers: core::ptr::null_mut() }
+    fn side_access<S: Simd>(&self, next: WordRange, panels: usize) -> SideAccess {
+        let tiles = (self.rows.1 - self.rows.0).div_ceil(const { max_tile_rows::<S>() }) * panels;
+        let prefetch_step = next.len.div_ceil((tiles * self.inner).max(1));
+        SideAccess { prefetch: next.ptr, prefetch_step, unpacked: core::ptr::null_mut() }
     }
 
-    /// The only row and a panel.
+    /// Computes one panel of the only row.
     #[inline(always)]
-    fn narrow<S: Simd, W: Stored>(&self, simd: S, weights: Row<W>, panel: usize) {
-        let aside = self.ask::<S>(weights.words(0), 1);
+    pub(super) fn single_row_panel<S: Simd, W: WeightFormat>(
+        &self,
+        simd: S,
+        weights: PanelRow<W>,
+        panel: usize,
+    ) {
+        let side = self.side_access::<S>(weights.words(0), 1);
         if self.product.cols - panel * self.width <= S::LANES {
-            self.tile::<S, W, 1, 1>(simd, weights, panel, self.rows.0, aside);
+            self.tile::<S, W, 1, 1>(simd, weights, panel, self.rows.0, side);
         } else {
-            self.tile::<S, W, 1, 2>(simd, weights, panel, self.rows.0, aside);
+            self.tile::<S, W, 1, 2>(simd, weights, panel, self.rows.0, side);
         }
     }
 
-    /// The only row and panels from `panel` on, so many at once; the first one that is left.
+    /// Computes a tile of a panel with at most `rows.left` rows, and returns its height.
     #[inline(always)]
-    fn streams<S: Simd, W: Stored, const N: usize>(
+    fn strip<S: Simd, W: WeightFormat>(
         &self,
         simd: S,
-        weights: Row<W>,
+        weights: PanelRow<W>,
         panel: usize,
-    ) -> usize {
-        let groups = (self.panels.1 - panel) / N;
-        for group in 0..groups {
-            let group = if self.product.reverse_panels { groups - 1 - group } else { group };
-            self.beside::<S, W, N>(simd, weights, panel + group * N);
-        }
-        panel + groups * N
-    }
-
-    /// The only row and several panels, from `panel` on.
-    #[inline(always)]
-    fn beside<S: Simd, W: Stored, const N: usize>(&self, simd: S, weights: Row<W>, panel: usize) {
-        let Igemm { x, zeros, input_rows, channels, .. } = self.product;
-        let row = self.rows.0;
-        let mut sums = [[simd.zero(); 2]; N];
-        for (stream, sums) in sums.iter_mut().enumerate() {
-            *sums = self.start::<S, W, 2>(simd, panel + stream);
-        }
-        let mut b = weights.beside(panel).first();
-        let taps = if let InputRows::Indirect { taps, .. } = input_rows { taps } else { 1 };
-        for tap in 0..taps {
-            let a = match input_rows {
-                InputRows::Strided { stride } => x.as_ptr().wrapping_add(row * stride),
-                InputRows::Indirect { offsets, taps } => match offsets[row * taps + tap] {
-                    PADDING_OFFSET => zeros.as_ptr(),
-                    offset => x.as_ptr().wrapping_add(offset as usize),
-                },
-            };
-            // A copy, of which nothing else is asked than these sums, stays in registers.
-            let mut running = sums;
-            for k in 0..channels {
-                // SAFETY: `fits` saw that each tap is inside the input, or it is of zeros.
-                let factor = W::factor(simd, unsafe { *a.wrapping_add(k) });
-                for (stream, sums) in running.iter_mut().enumerate() {
-                    // SAFETY: `write` saw that all panels are there; each has `inner` rows of two
-                    // vectors.
-                    let columns = unsafe { b.beside(stream).load::<S, 2>(simd) };
-                    for (sum, column) in sums.iter_mut().zip(columns) {
-                        *sum = factor.mul_add(column, *sum);
-                    }
-                }
-                b = b.below(1);
-            }
-            sums = running;
-        }
-        for (stream, sums) in sums.into_iter().enumerate() {
-            self.finish::<S, W, 1, 2>(simd, [sums], panel + stream, row);
-        }
-    }
-
-    /// Computes a tile of at most `left` rows, and returns its height.
-    #[inline(always)]
-    fn strip<S: Simd, W: Stored>(
-        &self,
-        simd: S,
-        weights: Row<W>,
-        panel: usize,
-        rows: (usize, usize),
-        aside: Aside,
+        rows: RemainingRows,
+        side: SideAccess,
     ) -> usize {
         if self.product.cols - panel * self.width <= S::LANES {
-            self.strip_of::<S, W, 1>(simd, weights, panel, rows, aside)
+            self.strip_of::<S, W, 1>(simd, weights, panel, rows, side)
         } else {
-            self.strip_of::<S, W, 2>(simd, weights, panel, rows, aside)
+            self.strip_of::<S, W, 2>(simd, weights, panel, rows, side)
         }
     }
 
-    /// [`Block::strip`] of a panel of so many vectors.
+    /// [`Block::strip`] for `C` vectors of columns.
     #[inline(always)]
-    fn strip_of<S: Simd, W: Stored, const C: usize>(
+    fn strip_of<S: Simd, W: WeightFormat, const C: usize>(
         &self,
         simd: S,
-        weights: Row<W>,
+        weights: PanelRow<W>,
         panel: usize,
-        (row, left): (usize, usize),
-        aside: Aside,
+        RemainingRows { row, left }: RemainingRows,
+        side: SideAccess,
     ) -> usize {
-        // What two tiles can do is cut into halves, so that none is low.
-        let most = const { tile_rows::<S>() };
-        let left = if left > most && left < 2 * most { left.div_ceil(2) } else { left };
+        // Splits the rows of two tiles evenly, so that none has few rows.
+        let max_rows = const { max_tile_rows::<S>() };
+        let left = if left > max_rows && left < 2 * max_rows { left.div_ceil(2) } else { left };
         macro_rules! tallest {
             ($($height:literal)*) => {
-                $(if const { $height <= tile_rows::<S>() } && left >= $height {
-                    self.tile::<S, W, $height, C>(simd, weights, panel, row, aside);
+                $(if const { $height <= max_tile_rows::<S>() } && left >= $height {
+                    self.tile::<S, W, $height, C>(simd, weights, panel, row, side);
                     return $height;
                 })*
             };
         }
         tallest!(14 8 7 6 5 4 3 2);
-        self.tile::<S, W, 1, C>(simd, weights, panel, row, aside);
+        self.tile::<S, W, 1, C>(simd, weights, panel, row, side);
         1
     }
 
+    /// Computes a tile of `R` rows from `row` on and `C` vectors of columns.
     #[inline(always)]
-    fn tile<S: Simd, W: Stored, const R: usize, const C: usize>(
+    fn tile<S: Simd, W: WeightFormat, const R: usize, const C: usize>(
         &self,
         simd: S,
-        weights: Row<W>,
+        weights: PanelRow<W>,
         panel: usize,
         row: usize,
-        mut aside: Aside,
+        mut side: SideAccess,
     ) {
         let Igemm { x, zeros, input_rows, channels, .. } = self.product;
-        let mut sums = [self.start::<S, W, C>(simd, panel); R];
-        let mut b = weights.beside(panel);
+        let mut accumulators = [self.initial_accumulators::<S, W, C>(simd, panel); R];
+        let mut b = weights.next_panel(panel);
         let taps = match input_rows {
             InputRows::Strided { .. } => 1,
             InputRows::Indirect { taps, .. } => taps,
@@ -371,8 +305,8 @@ impl Block<'_, '_> {
                     }
                 };
             }
-            // A copy, of which nothing else is asked than these sums, stays in registers.
-            let mut running = sums;
+            // A copy that is used only in these loops stays in registers.
+            let mut running = accumulators;
             let mut start = 0;
             if R == 1 {
                 let mut chains = [[simd.zero(); C]; CHAINS];
@@ -380,62 +314,62 @@ impl Block<'_, '_> {
                 for k in (0..start).step_by(CHAINS) {
                     for (u, chain) in chains.iter_mut().enumerate() {
                         // SAFETY: as below.
-                        let factor = W::factor(simd, unsafe { *a[0].wrapping_add(k + u) });
+                        let factor = W::scale_input(simd, unsafe { *a[0].wrapping_add(k + u) });
                         // SAFETY: as below.
-                        let columns = unsafe { b.below(u).load::<S, C>(simd) };
-                        for (sum, column) in chain.iter_mut().zip(columns) {
-                            *sum = factor.mul_add(column, *sum);
+                        let columns = unsafe { b.next_row(u).load::<S, C>(simd) };
+                        for (acc, column) in chain.iter_mut().zip(columns) {
+                            *acc = factor.mul_add(column, *acc);
                         }
                     }
-                    b = b.below(CHAINS);
+                    b = b.next_row(CHAINS);
                 }
                 for chain in chains {
-                    for (sum, more) in running[0].iter_mut().zip(chain) {
-                        *sum = *sum + more;
+                    for (acc, partial) in running[0].iter_mut().zip(chain) {
+                        *acc = *acc + partial;
                     }
                 }
             }
             for k in start..channels {
-                b.below(AHEAD).prefetch::<S, C>(simd);
-                simd.prefetch(aside.ahead);
-                aside.ahead = aside.ahead.wrapping_add(aside.step);
-                // SAFETY: `write` saw that all panels are there; each has `inner` rows of `C`
-                // vectors.
+                b.next_row(PREFETCH_ROWS).prefetch::<S, C>(simd);
+                simd.prefetch(side.prefetch);
+                side.prefetch = side.prefetch.wrapping_add(side.prefetch_step);
+                // SAFETY: `check` verified the length of the weights: each panel has `inner` rows of
+                // `C` vectors.
                 let mut columns = unsafe { b.load::<S, C>(simd) };
                 if R > 1 {
                     for column in &mut columns {
-                        *column = W::column(simd, *column);
+                        *column = W::scale_weights(simd, *column);
                     }
                 }
-                // A tile of one row is the only one.
-                if const { W::WRITTEN && R > 1 } {
+                // No other tile follows a tile of one row.
+                if const { W::STORES_UNPACKED && R > 1 } {
                     for (c, column) in columns.into_iter().enumerate() {
-                        // SAFETY: there is room for a panel.
-                        unsafe { simd.store_ptr(column, aside.numbers.wrapping_add(c * S::LANES)) };
+                        // SAFETY: the buffer holds a panel.
+                        unsafe { simd.store_ptr(column, side.unpacked.wrapping_add(c * S::LANES)) };
                     }
-                    aside.numbers = aside.numbers.wrapping_add(self.width);
+                    side.unpacked = side.unpacked.wrapping_add(self.width);
                 }
                 for (running, a) in running.iter_mut().zip(a) {
-                    // SAFETY: `fits` saw that each tap is inside the input, or it is of zeros.
+                    // SAFETY: `check` verified that each run is inside the input or the zeros.
                     let x = unsafe { *a.wrapping_add(k) };
-                    let factor = if R > 1 { simd.splat(x) } else { W::factor(simd, x) };
-                    for (sum, column) in running.iter_mut().zip(columns) {
-                        *sum = factor.mul_add(column, *sum);
+                    let factor = if R > 1 { simd.splat(x) } else { W::scale_input(simd, x) };
+                    for (acc, column) in running.iter_mut().zip(columns) {
+                        *acc = factor.mul_add(column, *acc);
                     }
                 }
-                b = b.below(1);
+                b = b.next_row(1);
             }
-            sums = running;
+            accumulators = running;
         }
-        self.finish::<S, W, R, C>(simd, sums, panel, row);
+        self.store::<S, W, R, C>(simd, accumulators, panel, row);
     }
 
-    /// Writes the sums of a tile.
+    /// Scales the accumulators of a tile, applies the epilogue and stores them.
     #[inline(always)]
-    fn finish<S: Simd, W: Stored, const R: usize, const C: usize>(
+    pub(super) fn store<S: Simd, W: WeightFormat, const R: usize, const C: usize>(
         &self,
         simd: S,
-        mut sums: [[S::F32; C]; R],
+        mut accumulators: [[S::F32; C]; R],
         panel: usize,
         row: usize,
     ) {
@@ -445,29 +379,30 @@ impl Block<'_, '_> {
             for c in 0..C {
                 let col = first + c * S::LANES;
                 let (unit, bias) = (simd.load(self.units(col)), self.epilogue.bias(simd, col));
-                for sums in &mut sums {
-                    sums[c] = sums[c].mul_add(unit, bias);
+                for accumulators in &mut accumulators {
+                    accumulators[c] = accumulators[c].mul_add(unit, bias);
                 }
             }
         }
         if cols - first >= C * S::LANES {
-            // SAFETY: `write` saw that the target holds the rows, and threads have rows or panels
-            // of their own.
-            let to = unsafe { self.out.ptr_at(self.offset + row * self.row_stride + first) };
+            let start = self.offset + row * self.row_stride + first;
+            // SAFETY: `check` verified that the rows are inside the output; threads have rows or
+            // panels of their own.
+            let to = unsafe { self.out.ptr_at(start) };
             // SAFETY: as above.
-            unsafe { self.epilogue.store_tile(simd, sums, to, self.row_stride) };
+            unsafe { self.epilogue.store_tile(simd, accumulators, to, self.row_stride) };
             return;
         }
-        for (r, sums) in sums.into_iter().enumerate() {
-            for (c, sum) in sums.into_iter().enumerate() {
+        for (r, accumulators) in accumulators.into_iter().enumerate() {
+            for (c, acc) in accumulators.into_iter().enumerate() {
                 let col = first + c * S::LANES;
                 let Some(len) = cols.checked_sub(col).filter(|len| *len > 0) else { continue };
-                let at = self.offset + (row + r) * self.row_stride + col;
-                // SAFETY: `write` saw that the target holds the row, and threads have rows or
+                let start = self.offset + (row + r) * self.row_stride + col;
+                // SAFETY: `check` verified that the row is inside the output; threads have rows or
                 // panels of their own.
-                let to = unsafe { self.out.ptr_at(at) };
+                let to = unsafe { self.out.ptr_at(start) };
                 // SAFETY: as above.
-                unsafe { self.epilogue.store(simd, sum, to, len.min(S::LANES)) };
+                unsafe { self.epilogue.store(simd, acc, to, len.min(S::LANES)) };
             }
         }
     }

@@ -1,262 +1,261 @@
-//! Packed weights as tiles read them.
+//! Loads of packed weights, generic over their format.
 
 #![expect(unsafe_code, reason = "loads weights through checked pointers")]
 
 use super::{
     fixed24,
-    half::{bf16s, f16s},
+    half::{widen_bf16, widen_f16},
 };
 use crate::{Float, Simd};
 
-/// What packed weights are stored as.
-pub(super) trait Stored: Copy {
-    /// Of what slices are made.
+/// Format of packed weights.
+pub(super) trait WeightFormat: Copy {
+    /// Element type of the packed slice.
     type Word: Copy;
 
-    /// Words that hold two weights, or of panels in pairs those that hold four.
-    const WORDS: usize;
+    /// Vectors of words that hold a row of a panel two vectors wide, or of a pair of such panels.
+    const ROW_VECTORS: usize;
 
-    /// Whether panels lie in pairs, row by row.
+    /// True if panels are stored in pairs, row by row.
     const PAIRED: bool = false;
 
-    /// Whether tiles write down the vectors that [`Stored::column`] gives.
-    const WRITTEN: bool = false;
+    /// True if tiles store the vectors of [`WeightFormat::scale_weights`] to an unpacked panel.
+    const STORES_UNPACKED: bool = false;
 
-    /// Whether sums of products with what [`Stored::load`] gives are multiplied with the units of
-    /// their columns.
+    /// True if accumulators are multiplied by the units of their columns.
     const SCALED: bool = false;
 
-    /// The first vectors of weights of a row that lies at `at`, of a pair those of the first panel
-    /// or of the second one.
+    /// Loads the first `C` vectors of the row at `ptr`. Of a pair, they belong to the first panel, or
+    /// to the second if `second` is true.
     ///
     /// # Safety
-    /// So many can be read there.
+    /// `ptr` is valid for reads of the row.
     unsafe fn load<S: Simd, const C: usize>(
         simd: S,
-        at: *const Self::Word,
+        ptr: *const Self::Word,
         second: bool,
     ) -> [S::F32; C];
 
-    /// What the vectors that [`Stored::load`] gives are multiplied with for a number of the input.
+    /// Broadcasts an input element as factor of the loaded vectors.
     #[inline(always)]
-    fn factor<S: Simd>(simd: S, x: f32) -> S::F32 {
+    fn scale_input<S: Simd>(simd: S, x: f32) -> S::F32 {
         simd.splat(x)
     }
 
-    /// A vector that [`Stored::load`] gives, for a number of the input as it is: of several rows,
-    /// where that is less work.
+    /// Converts a loaded vector for unscaled input elements: less work for tiles of several rows.
     #[inline(always)]
-    fn column<S: Simd>(_simd: S, column: S::F32) -> S::F32 {
+    fn scale_weights<S: Simd>(_simd: S, column: S::F32) -> S::F32 {
         column
     }
 }
 
-/// Weights that are numbers.
+/// `f32` weights.
 #[derive(Clone, Copy)]
-pub(super) struct Numbers;
+pub(super) struct F32;
 
-/// Weights of format `bf16`, two in a word.
+/// `bf16` weights, two per word.
 #[derive(Clone, Copy)]
-pub(super) struct Bf16s;
+pub(super) struct Bf16;
 
-/// Weights of format `f16`, two in a word.
+/// `f16` weights, two per word.
 #[derive(Clone, Copy)]
-pub(super) struct F16s;
+pub(super) struct F16;
 
-/// Weights of 24 bits, which tiles perhaps write down as [`Unpacked`].
+/// 24-bit weights. If `STORES_UNPACKED`, tiles store them as [`Unpacked24`].
 #[derive(Clone, Copy)]
-pub(super) struct Fixed<const WRITTEN: bool>;
+pub(super) struct Packed24<const STORES_UNPACKED: bool>;
 
-/// Weights of 24 bits as numbers, without the units of their columns.
+/// 24-bit weights converted to `f32`, without the units of their columns.
 #[derive(Clone, Copy)]
-pub(super) struct Unpacked;
+pub(super) struct Unpacked24;
 
-impl Stored for Numbers {
+impl WeightFormat for F32 {
     type Word = f32;
 
-    const WORDS: usize = 2;
+    const ROW_VECTORS: usize = 2;
 
     #[inline(always)]
-    unsafe fn load<S: Simd, const C: usize>(simd: S, at: *const f32, _: bool) -> [S::F32; C] {
+    unsafe fn load<S: Simd, const C: usize>(simd: S, ptr: *const f32, _: bool) -> [S::F32; C] {
         let mut row = [simd.zero(); C];
         for (c, column) in row.iter_mut().enumerate() {
-            // SAFETY: demanded of the caller.
-            *column = unsafe { simd.load_ptr(at.wrapping_add(c * S::LANES)) };
+            // SAFETY: guaranteed by the caller.
+            *column = unsafe { simd.load_ptr(ptr.wrapping_add(c * S::LANES)) };
         }
         row
     }
 }
 
-impl Stored for Bf16s {
+impl WeightFormat for Bf16 {
     type Word = u32;
 
-    const WORDS: usize = 1;
+    const ROW_VECTORS: usize = 1;
 
     #[inline(always)]
-    unsafe fn load<S: Simd, const C: usize>(simd: S, at: *const u32, _: bool) -> [S::F32; C] {
-        // SAFETY: demanded of the caller.
-        first(simd, bf16s(simd, unsafe { words(simd, at) }))
+    unsafe fn load<S: Simd, const C: usize>(simd: S, ptr: *const u32, _: bool) -> [S::F32; C] {
+        // SAFETY: guaranteed by the caller.
+        truncate(simd, widen_bf16(simd, unsafe { load_words(simd, ptr) }))
     }
 }
 
-impl Stored for F16s {
+impl WeightFormat for F16 {
     type Word = u32;
 
-    const WORDS: usize = 1;
+    const ROW_VECTORS: usize = 1;
 
     #[inline(always)]
-    unsafe fn load<S: Simd, const C: usize>(simd: S, at: *const u32, _: bool) -> [S::F32; C] {
-        // SAFETY: demanded of the caller.
-        first(simd, f16s(simd, unsafe { words(simd, at) }))
+    unsafe fn load<S: Simd, const C: usize>(simd: S, ptr: *const u32, _: bool) -> [S::F32; C] {
+        // SAFETY: guaranteed by the caller.
+        truncate(simd, widen_f16(simd, unsafe { load_words(simd, ptr) }))
     }
 }
 
-impl Stored for Unpacked {
+impl WeightFormat for Unpacked24 {
     type Word = f32;
 
-    const WORDS: usize = Numbers::WORDS;
+    const ROW_VECTORS: usize = F32::ROW_VECTORS;
     const SCALED: bool = true;
 
     #[inline(always)]
-    unsafe fn load<S: Simd, const C: usize>(simd: S, at: *const f32, _: bool) -> [S::F32; C] {
-        // SAFETY: demanded of the caller.
-        unsafe { Numbers::load(simd, at, false) }
+    unsafe fn load<S: Simd, const C: usize>(simd: S, ptr: *const f32, _: bool) -> [S::F32; C] {
+        // SAFETY: guaranteed by the caller.
+        unsafe { F32::load(simd, ptr, false) }
     }
 }
 
-impl<const WRITTEN: bool> Stored for Fixed<WRITTEN> {
+impl<const STORES_UNPACKED: bool> WeightFormat for Packed24<STORES_UNPACKED> {
     type Word = u32;
 
-    const WORDS: usize = fixed24::VECTORS;
+    const ROW_VECTORS: usize = fixed24::ROW_VECTORS;
     const PAIRED: bool = true;
-    const WRITTEN: bool = WRITTEN;
+    const STORES_UNPACKED: bool = STORES_UNPACKED;
     const SCALED: bool = true;
 
     #[inline(always)]
-    unsafe fn load<S: Simd, const C: usize>(simd: S, at: *const u32, second: bool) -> [S::F32; C] {
-        let mut vectors = [simd.splat_i32(0); fixed24::VECTORS];
-        for (at_vector, vector) in vectors.iter_mut().enumerate() {
-            // SAFETY: demanded of the caller: of a pair, all words of a row are there.
-            *vector = unsafe { words(simd, at.wrapping_add(at_vector * S::LANES)) };
+    unsafe fn load<S: Simd, const C: usize>(simd: S, ptr: *const u32, second: bool) -> [S::F32; C] {
+        let mut vectors = [simd.splat_i32(0); fixed24::ROW_VECTORS];
+        for (index, vector) in vectors.iter_mut().enumerate() {
+            // SAFETY: guaranteed by the caller: all words of a row of the pair are valid.
+            *vector = unsafe { load_words(simd, ptr.wrapping_add(index * S::LANES)) };
         }
-        first(simd, fixed24::numbers(vectors, second))
+        truncate(simd, fixed24::unpack(vectors, second))
     }
 
-    /// Not more than the number, so that its products with integers do not overflow.
+    /// Scales the input down, so that its products with the integers do not overflow.
     #[inline(always)]
-    fn factor<S: Simd>(simd: S, x: f32) -> S::F32 {
-        simd.splat(x) * simd.splat(fixed24::ONE)
+    fn scale_input<S: Simd>(simd: S, x: f32) -> S::F32 {
+        simd.splat(x) * simd.splat(fixed24::INTEGER_SCALE)
     }
 
     #[inline(always)]
-    fn column<S: Simd>(simd: S, column: S::F32) -> S::F32 {
-        column * simd.splat(fixed24::ONE)
+    fn scale_weights<S: Simd>(simd: S, column: S::F32) -> S::F32 {
+        column * simd.splat(fixed24::INTEGER_SCALE)
     }
 }
 
-/// A vector of words.
+/// Loads a vector of words.
 ///
 /// # Safety
-/// So many can be read at `at`.
+/// `ptr` is valid for reads of `LANES` words.
 #[inline(always)]
-unsafe fn words<S: Simd>(simd: S, at: *const u32) -> S::I32 {
-    // SAFETY: demanded of the caller.
-    unsafe { simd.load_ptr(at.cast()) }.to_bits()
+unsafe fn load_words<S: Simd>(simd: S, ptr: *const u32) -> S::I32 {
+    // SAFETY: guaranteed by the caller.
+    unsafe { simd.load_ptr(ptr.cast()) }.to_bits()
 }
 
-/// The first of two vectors, or both.
+/// The first `C` of two vectors.
 #[inline(always)]
-fn first<S: Simd, const C: usize>(simd: S, both: [S::F32; 2]) -> [S::F32; C] {
+fn truncate<S: Simd, const C: usize>(simd: S, pair: [S::F32; 2]) -> [S::F32; C] {
     let mut row = [simd.zero(); C];
-    for (column, widened) in row.iter_mut().zip(both) {
-        *column = widened;
+    for (column, value) in row.iter_mut().zip(pair) {
+        *column = value;
     }
     row
 }
 
-/// Words of weights, wherever they are.
+/// Words of packed weights of any format, to prefetch.
 #[derive(Clone, Copy)]
-pub(super) struct Words {
-    pub(super) at: *const u32,
+pub(super) struct WordRange {
+    pub(super) ptr: *const u32,
     pub(super) len: usize,
 }
 
-impl Words {
-    /// The first half and the rest.
+impl WordRange {
+    /// Splits the range into its first half and the rest.
     pub(super) fn halves(self) -> [Self; 2] {
         let len = self.len / 2;
-        [Self { len, ..self }, Self { at: self.at.wrapping_add(len), len: self.len - len }]
+        [Self { len, ..self }, Self { ptr: self.ptr.wrapping_add(len), len: self.len - len }]
     }
 }
 
-/// A row of a panel.
+/// Cursor to a row of a panel of packed weights.
 #[derive(Clone, Copy)]
-pub(super) struct Row<W: Stored> {
-    at: *const W::Word,
-    /// Words of a row, of a panel or of a pair.
-    row: usize,
-    /// Words of a panel or of a pair.
-    panel: usize,
-    /// Whether the panel is the second one of a pair.
+pub(super) struct PanelRow<W: WeightFormat> {
+    ptr: *const W::Word,
+    /// Words from one row to the next, of a panel or a pair of panels.
+    row_stride: usize,
+    /// Words from one panel or pair of panels to the next.
+    panel_stride: usize,
+    /// True if the panel is the second of a pair.
     second: bool,
 }
 
-impl<W: Stored> Row<W> {
-    /// The first one of panels of so many columns and rows.
-    pub(super) fn new(all: &[W::Word], cols: usize, rows: usize) -> Self {
-        let row = cols * W::WORDS / 2;
-        Self { at: all.as_ptr(), row, panel: row * rows, second: false }
+impl<W: WeightFormat> PanelRow<W> {
+    /// First row of the first panel of weights with `cols` columns and `rows` rows per panel.
+    pub(super) fn first(weights: &[W::Word], cols: usize, rows: usize) -> Self {
+        let row_stride = cols * W::ROW_VECTORS / 2;
+        let panel_stride = row_stride * rows;
+        Self { ptr: weights.as_ptr(), row_stride, panel_stride, second: false }
     }
 
-    /// The same row of a panel so far before this one, which need not be there.
-    pub(super) fn before(self, panels: usize) -> Self {
-        Self { at: self.at.wrapping_sub(panels * self.panel), ..self }
+    /// The same row `panels` panels back. It need not exist.
+    pub(super) fn previous_panel(self, panels: usize) -> Self {
+        Self { ptr: self.ptr.wrapping_sub(panels * self.panel_stride), ..self }
     }
 
-    /// The same row of a panel so far behind this one.
+    /// The same row `panels` panels ahead.
     #[inline(always)]
-    pub(super) fn beside(self, panels: usize) -> Self {
+    pub(super) fn next_panel(self, panels: usize) -> Self {
         if !const { W::PAIRED } {
-            return Self { at: self.at.wrapping_add(panels * self.panel), ..self };
+            return Self { ptr: self.ptr.wrapping_add(panels * self.panel_stride), ..self };
         }
         let panels = panels + usize::from(self.second);
-        let at = self.at.wrapping_add(panels / 2 * self.panel);
-        Self { at, second: panels % 2 == 1, ..self }
+        let ptr = self.ptr.wrapping_add(panels / 2 * self.panel_stride);
+        Self { ptr, second: panels % 2 == 1, ..self }
     }
 
-    /// The same, of a panel that is not the second one of a pair.
+    /// The same row, known to the compiler to be of the first panel of a pair.
     #[inline(always)]
-    pub(super) fn first(self) -> Self {
+    pub(super) fn assume_first_of_pair(self) -> Self {
         Self { second: false, ..self }
     }
 
-    /// The row so far behind this one.
+    /// The row `rows` rows ahead.
     #[inline(always)]
-    pub(super) fn below(self, rows: usize) -> Self {
-        Self { at: self.at.wrapping_add(rows * self.row), ..self }
+    pub(super) fn next_row(self, rows: usize) -> Self {
+        Self { ptr: self.ptr.wrapping_add(rows * self.row_stride), ..self }
     }
 
-    /// The words of so many rows of the panel or pair from this one on, which need not be there.
+    /// The words of `rows` rows of the panel or pair from this one on. They need not exist.
     #[inline(always)]
-    pub(super) fn words(self, rows: usize) -> Words {
-        Words { at: self.at.cast(), len: rows * self.row }
+    pub(super) fn words(self, rows: usize) -> WordRange {
+        WordRange { ptr: self.ptr.cast(), len: rows * self.row_stride }
     }
 
-    /// Says that the row, wherever it is, is read soon.
+    /// Prefetches the row. It need not exist.
     #[inline(always)]
     pub(super) fn prefetch<S: Simd, const C: usize>(self, simd: S) {
-        for vector in 0..C.min(W::WORDS) {
-            simd.prefetch(self.at.wrapping_add(vector * S::LANES));
+        for vector in 0..C.min(W::ROW_VECTORS) {
+            simd.prefetch(self.ptr.wrapping_add(vector * S::LANES));
         }
     }
 
-    /// The first vectors of the row.
+    /// Loads the first `C` vectors of the row.
     ///
     /// # Safety
-    /// The row is one of the weights, and has so many vectors.
+    /// The row exists and has `C` vectors.
     #[inline(always)]
     pub(super) unsafe fn load<S: Simd, const C: usize>(self, simd: S) -> [S::F32; C] {
-        // SAFETY: demanded of the caller.
-        unsafe { W::load(simd, self.at, self.second) }
+        // SAFETY: guaranteed by the caller.
+        unsafe { W::load(simd, self.ptr, self.second) }
     }
 }
