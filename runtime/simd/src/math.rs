@@ -1,7 +1,6 @@
 //! Elementwise functions of `f32` vectors.
 //!
-//! Errors are in units in the last place (ulp) against the exact value, with and without fused
-//! multiply-add. Infinities, NaN, zeros and subnormal numbers give the results of `libm`.
+//! Errors are in ulp against the exact value, with and without fused multiply-add. Infinities, NaN, zeros and subnormal numbers give the results of `libm`.
 //! Coefficients are minimax fits.
 //!
 //! | function    | maximum error | function                           | maximum error            |

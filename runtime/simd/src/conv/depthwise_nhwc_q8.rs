@@ -303,7 +303,7 @@ impl OutputPixels<'_, '_> {
         unsafe { simd.load_three_rows_ptr(rows) }
     }
 
-    /// Computes kernels of `PAIRS` pairs of elements, the last of which is incomplete.
+    /// Computes kernels of `PAIRS` pairs of elements. The last pair is incomplete.
     #[inline(always)]
     fn pairs<S: Simd, const PAIRS: usize>(mut self, simd: S) {
         let DepthwiseNhwcQ8 { x, zero_points, offsets, taps, channels, .. } = self.of;

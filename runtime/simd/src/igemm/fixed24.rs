@@ -74,8 +74,7 @@ impl<'d> Fixed24<'d> {
     /// [`pack`](super::pack).
     ///
     /// Returns false if the weights are not suitable: some are not finite, a column has many zeros
-    /// that would not stay exact, or the magnitudes of a column differ so much that small weights
-    /// would lose precision.
+    /// that would not stay exact, or the range of magnitudes of a column is too wide for 24 bits.
     ///
     /// # Panics
     /// If `to` is shorter than [`Fixed24::packed_len`], or `scratch` than [`Fixed24::scratch_len`].

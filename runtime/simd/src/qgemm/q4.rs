@@ -1,11 +1,15 @@
-//! Products of rows of integers of 8 bits with weights of 4 bits, which stay in 4 bits in memory.
+//! GEMM of int8 rows with int4 weights, which stay packed in memory (blockwise quantization).
 //!
-//! A panel is as many columns as a vector has lanes; of each column a chunk of [`CHUNK_LEN`]
-//! weights lies together, with zero as 8. Two chunks are followed by a vector of their factors,
-//! `bf16` in the upper and in the lower half of each lane. Sums of a chunk are integers, sums of
-//! chunks are `f32`.
+//! A column is cut into chunks of [`CHUNK_LEN`] weights, each with a factor. Dot products of a chunk
+//! are integers; the sum over chunks is `f32`. Weights are stored unsigned, with 8 as zero point.
+//!
+//! A panel is one vector of columns wide. Per pair of chunks it stores the chunks of all columns, and
+//! then a vector of their factors: `bf16`, in the upper half of each lane for the first chunk and in
+//! the lower half for the second.
 
 #![expect(unsafe_code, reason = "loads operands and stores accumulators through checked pointers")]
+
+use core::array;
 
 use afferent_core::Workers;
 
@@ -15,49 +19,55 @@ use crate::{
     parallel::{self, Grain, SharedSlice},
 };
 
-/// Weights of a column that are summed up as integers.
+/// Weights per chunk.
 pub const CHUNK_LEN: usize = 32;
 
-/// Words of a lane that hold a chunk.
-const WORDS: usize = CHUNK_LEN / 8;
+/// Words per lane that hold a chunk.
+const CHUNK_WORDS: usize = CHUNK_LEN / 8;
 
-/// Words of a lane that hold two chunks and their factors.
-const PAIR: usize = 2 * WORDS + 1;
+/// Words per lane that hold two chunks and their factors.
+const PAIR_WORDS: usize = 2 * CHUNK_WORDS + 1;
 
-/// Rows that share the unpacked weights of a chunk.
-const ROWS: usize = 64;
+/// Maximum lanes of a vector.
+const MAX_LANES: usize = 16;
 
-/// Panels that are read at a time for a single row. Of four, memory is read at half the speed (on
-/// an EPYC of the fourth generation).
+/// Maximum rows that share the unpacked weights of a chunk.
+const BLOCK_ROWS: usize = 64;
+
+/// Minimum rows for which weights are unpacked once for all rows.
+const UNPACK_MIN_ROWS: usize = 4;
+
+/// Panels that are read at once for a single row. More streams lower the memory bandwidth.
 const STREAMS: usize = 2;
 
-/// Rows whose sums are added up next to each other, since each sum waits for the last.
-const GROUP: usize = 4;
+/// Rows with independent accumulators: they hide the latency of the additions.
+const TILE_ROWS: usize = 4;
 
-/// A product of quantised rows with packed weights.
+/// GEMM of quantized rows with packed int4 weights:
+/// `clamp(row_scale · Σ (x - zero_point) · weight + bias)`.
 #[derive(Debug, Clone, Copy)]
 pub struct Q4Gemm<'d> {
-    /// The first chunk of all rows, then the second of all rows, and so on.
+    /// Input: the first chunk of all rows, then the second chunk of all rows, and so on.
     pub x: &'d [i8],
-    /// For each of these chunks its sum, times -8.
+    /// Compensates the zero point of the weights: -8 times the sum of each chunk of `x`.
     pub chunk_offsets: &'d [i32],
-    /// Of each row what zero is stored as.
+    /// Zero point of each row.
     pub zero_points: &'d [f32],
-    /// Of each row what a step stands for.
+    /// Scale of each row.
     pub row_scale: &'d [f32],
-    /// Chunks of a row.
+    /// Chunks per row.
     pub chunks: usize,
-    /// Columns.
+    /// Columns of the output.
     pub cols: usize,
-    /// Weights that [`pack`] made.
+    /// Weights, packed by [`pack`].
     pub weights: &'d [i32],
-    /// For each column, up to whole panels, a factor of all its chunks.
+    /// Factor of all chunks of a column, padded to whole panels.
     pub scale: &'d [f32],
-    /// For each column, up to whole panels, the sum of its weights.
+    /// Sum of the scaled weights of each column, padded to whole panels.
     pub column_sums: &'d [f32],
-    /// For each column, up to whole panels, what is added in the end.
+    /// Bias of each column, padded to whole panels.
     pub bias: &'d [f32],
-    /// The bounds; NaN stays.
+    /// Bounds of the output; NaN passes through.
     pub clamp: (f32, f32),
 }
 
@@ -70,21 +80,22 @@ pub struct ChunkedShape {
     pub cols: usize,
 }
 
-/// Words that packed weights take; `None` when that overflows.
+/// Length of packed weights in words; `None` if it overflows.
 pub fn packed_len(isa: Isa, ChunkedShape { chunks, cols }: ChunkedShape) -> Option<usize> {
-    let columns = cols.checked_next_multiple_of(isa.lanes())?;
-    columns.checked_mul(chunks.div_ceil(2))?.checked_mul(PAIR)
+    let padded_cols = cols.checked_next_multiple_of(isa.lanes())?;
+    padded_cols.checked_mul(chunks.div_ceil(2))?.checked_mul(PAIR_WORDS)
 }
 
-/// A chunk of weights as files have them: two in a byte, the first in the lower half, zero as 8.
+/// A chunk of weights as stored in files: two per byte, the first in the lower half, with zero
+/// point 8.
 pub type RawChunk = [u8; CHUNK_LEN / 2];
 
-/// Packs weights: `chunk(chunk, col)` and its factor, of which the upper half is kept, for each
-/// chunk of each column, into zeros. The sums of the columns, chunks times their factors, go to
+/// Packs weights into zeros. `chunk(chunk, col)` returns a chunk of a column and its factor, which is
+/// truncated to `bf16`. The sum of the weights of each column, including the factors, is written to
 /// `sums`.
 ///
 /// # Panics
-/// When `to` is shorter than [`packed_len`], or `sums` than the columns.
+/// If `to` is shorter than [`packed_len`], or `sums` has fewer elements than columns.
 pub fn pack(
     isa: Isa,
     ChunkedShape { chunks, cols }: ChunkedShape,
@@ -93,39 +104,32 @@ pub fn pack(
     sums: &mut [f32],
 ) {
     let (lanes, pairs) = (isa.lanes(), chunks.div_ceil(2));
-    let panels = to.chunks_exact_mut((pairs * PAIR * lanes).max(1));
+    let panels = to.chunks_exact_mut((pairs * PAIR_WORDS * lanes).max(1));
     for ((panel, to), sums) in panels.enumerate().zip(sums[..cols].chunks_mut(lanes)) {
-        let mut all = [0.0; MOST_LANES];
-        for (pair, to) in to.chunks_exact_mut(PAIR * lanes).enumerate() {
-            for (lane, all) in all.iter_mut().enumerate().take(sums.len()) {
+        let mut exact_sums = [0.0; MAX_LANES];
+        for (pair, to) in to.chunks_exact_mut(PAIR_WORDS * lanes).enumerate() {
+            for (lane, exact_sum) in exact_sums.iter_mut().enumerate().take(sums.len()) {
                 let mut factors = 0;
                 for half in 0..2.min(chunks - 2 * pair) {
                     let (raw, factor) = chunk(2 * pair + half, panel * lanes + lane);
-                    let (words, sum) = halves(raw);
-                    for (word, to) in words
-                        .iter()
-                        .zip(to[half * WORDS * lanes + lane..].iter_mut().step_by(lanes))
-                    {
-                        *to = *word;
-                    }
+                    let (words, sum) = pack_chunk(raw);
+                    let column = to[half * CHUNK_WORDS * lanes + lane..].iter_mut().step_by(lanes);
+                    words.iter().zip(column).for_each(|(word, to)| *to = *word);
                     let bits = factor.to_bits() & 0xffff_0000;
                     factors |= bits >> (16 * half);
-                    *all += f64::from(f32::from_bits(bits)) * f64::from(sum);
+                    *exact_sum += f64::from(f32::from_bits(bits)) * f64::from(sum);
                 }
-                to[2 * WORDS * lanes + lane] = factors.cast_signed();
+                to[2 * CHUNK_WORDS * lanes + lane] = factors.cast_signed();
             }
         }
-        sums.iter_mut().zip(all).for_each(|(to, sum)| *to = sum as f32);
+        sums.iter_mut().zip(exact_sums).for_each(|(to, sum)| *to = sum as f32);
     }
 }
 
-/// Lanes of the widest vectors.
-const MOST_LANES: usize = 16;
-
-/// A chunk with the number of its first half in the lower half of each byte and that of its second
-/// in the upper, and the sum of its weights.
+/// Packs a chunk: each byte holds a weight of the first half of the chunk in its lower four bits and a
+/// weight of the second half in its upper four bits. Also returns the sum of the weights.
 #[inline(always)]
-fn halves(raw: RawChunk) -> ([i32; WORDS], i32) {
+fn pack_chunk(raw: RawChunk) -> ([i32; CHUNK_WORDS], i32) {
     let (first, second) = raw.split_at(CHUNK_LEN / 4);
     let (mut pairs, mut sum) = ([0_u16; CHUNK_LEN / 4], 0);
     for (pair, (a, b)) in pairs.iter_mut().zip(first.iter().zip(second)) {
@@ -134,7 +138,7 @@ fn halves(raw: RawChunk) -> ([i32; WORDS], i32) {
         sum += (a & 0x0f) + (a >> 4) + (b & 0x0f) + (b >> 4);
     }
     let word = |at: usize| u32::from(pairs[2 * at]) | u32::from(pairs[2 * at + 1]) << 16;
-    let words = core::array::from_fn(|at| word(at).cast_signed());
+    let words = array::from_fn(|at| word(at).cast_signed());
     (words, i32::from(sum) - 8 * CHUNK_LEN as i32)
 }
 
@@ -190,13 +194,27 @@ impl Q4Gemm<'_> {
     }
 }
 
-/// Panels that one thread computes.
+/// Panels that one task computes.
 struct Block<'p, 'd> {
     of: Q4Gemm<'d>,
     rows: usize,
-    /// From and to.
+    /// First panel and end.
     panels: (usize, usize),
     out: &'p SharedSlice<'p, f32>,
+}
+
+/// Panels `first + i * distance` that are streamed at once.
+#[derive(Clone, Copy)]
+struct PanelStreams {
+    first: usize,
+    distance: usize,
+}
+
+/// Unpacked weights of a chunk: for each word those of the first half and of the second half, and the
+/// factors of the columns.
+struct UnpackedChunk<S: Simd> {
+    nibbles: [[S::I32; 2]; CHUNK_WORDS],
+    scale: S::F32,
 }
 
 #[inline(never)]
@@ -209,172 +227,183 @@ impl Routine for Block<'_, '_> {
 
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
-        if self.rows < 4 {
-            let (from, to) = self.panels;
-            let apart = (to - from) / STREAMS;
+        if self.rows < UNPACK_MIN_ROWS {
+            let (start, end) = self.panels;
+            let distance = (end - start) / STREAMS;
             for row in 0..self.rows {
-                (from..from + apart)
-                    .for_each(|panel| self.row::<S, STREAMS>(simd, (panel, apart), row));
-                (from + STREAMS * apart..to)
-                    .for_each(|panel| self.row::<S, 1>(simd, (panel, 1), row));
+                for first in start..start + distance {
+                    self.single_row::<S, STREAMS>(simd, PanelStreams { first, distance }, row);
+                }
+                for first in start + STREAMS * distance..end {
+                    self.single_row::<S, 1>(simd, PanelStreams { first, distance: 1 }, row);
+                }
             }
             return;
         }
-        for from in (0..self.rows).step_by(ROWS) {
+        for first in (0..self.rows).step_by(BLOCK_ROWS) {
             for panel in self.panels.0..self.panels.1 {
-                self.rows(simd, panel, (from, self.rows.min(from + ROWS)));
+                self.block_rows(simd, panel, first, self.rows.min(first + BLOCK_ROWS));
             }
         }
     }
 }
 
 impl Block<'_, '_> {
-    /// One row of `P` panels that are `apart` from each other: each is read on from where the one
-    /// before it in memory ended.
+    /// Computes one row of `P` panels. Each panel of a stream continues in memory where the previous
+    /// panel of the stream ended.
     #[inline(always)]
-    fn row<S: Simd, const P: usize>(&self, simd: S, (panel, apart): (usize, usize), row: usize) {
+    fn single_row<S: Simd, const P: usize>(
+        &self,
+        simd: S,
+        PanelStreams { first, distance }: PanelStreams,
+        row: usize,
+    ) {
         let chunks = self.of.chunks;
-        let size = chunks.div_ceil(2) * PAIR * S::LANES;
-        let weights = self.of.weights[panel * size..][..((P - 1) * apart + 1) * size].as_ptr();
+        let panel_len = chunks.div_ceil(2) * PAIR_WORDS * S::LANES;
+        let weights_len = ((P - 1) * distance + 1) * panel_len;
+        let weights = self.of.weights[first * panel_len..][..weights_len].as_ptr();
         let x = self.of.x[..self.rows * chunks * CHUNK_LEN].as_ptr();
         let offsets = &self.of.chunk_offsets[..self.rows * chunks];
-        let mut all = [simd.zero(); P];
+        let mut accumulators = [simd.zero(); P];
         for chunk in (0..chunks).step_by(2) {
-            let weights = weights.wrapping_add(chunk / 2 * PAIR * S::LANES);
+            let weights = weights.wrapping_add(chunk / 2 * PAIR_WORDS * S::LANES);
             for half in 0..2 {
                 if chunk + half == chunks {
                     break;
                 }
-                let at = (chunk + half) * self.rows + row;
-                let x = x.wrapping_add(at * CHUNK_LEN).cast::<i32>();
+                let index = (chunk + half) * self.rows + row;
+                let x = x.wrapping_add(index * CHUNK_LEN).cast::<i32>();
                 let mut sums = [simd.splat_i32(0); P];
-                for word in 0..WORDS {
-                    let [low, high] = [word, WORDS + word].map(|word| {
-                        // SAFETY: the chunk has eight words.
+                for word in 0..CHUNK_WORDS {
+                    let [low, high] = [word, CHUNK_WORDS + word].map(|word| {
+                        // SAFETY: a chunk of the input has `2 * CHUNK_WORDS` words.
                         simd.splat_i32(unsafe { x.wrapping_add(word).read_unaligned() })
                     });
                     for (p, sum) in sums.iter_mut().enumerate() {
-                        let from = (half * WORDS + word) * S::LANES;
-                        let from = weights.wrapping_add(p * apart * size + from);
-                        // SAFETY: a panel has `PAIR` vectors for each two chunks.
+                        let from = (half * CHUNK_WORDS + word) * S::LANES;
+                        let from = weights.wrapping_add(p * distance * panel_len + from);
+                        // SAFETY: a panel has `PAIR_WORDS` vectors per pair of chunks.
                         let packed = unsafe { simd.load_ptr(from.cast()) };
                         let [a, b] = packed.to_bits().split_nibbles();
                         *sum = simd.add_dot4_u4(simd.add_dot4_u4(*sum, a, low), b, high);
                     }
                 }
-                for (p, (all, sum)) in all.iter_mut().zip(sums).enumerate() {
-                    let sum = (simd.reduce_dot4_u4(sum) + simd.splat_i32(offsets[at])).to_f32();
-                    let weights = weights.wrapping_add(p * apart * size);
+                for (p, (acc, sum)) in accumulators.iter_mut().zip(sums).enumerate() {
+                    let sum = (simd.reduce_dot4_u4(sum) + simd.splat_i32(offsets[index])).to_f32();
+                    let weights = weights.wrapping_add(p * distance * panel_len);
                     // SAFETY: as above.
-                    let scale = unsafe { factors(simd, weights, half) };
-                    *all = sum.mul_add(scale, *all);
+                    let scale = unsafe { load_factors(simd, weights, half) };
+                    *acc = sum.mul_add(scale, *acc);
                 }
             }
         }
-        for (p, all) in all.into_iter().enumerate() {
-            self.end(simd, all, panel + p * apart, row);
+        for (p, acc) in accumulators.into_iter().enumerate() {
+            self.store(simd, acc, first + p * distance, row);
         }
     }
 
-    /// Some rows of a panel.
+    /// Computes rows `first..end` of a panel.
     #[inline(always)]
-    fn rows<S: Simd>(&self, simd: S, panel: usize, (from, to): (usize, usize)) {
+    fn block_rows<S: Simd>(&self, simd: S, panel: usize, first: usize, end: usize) {
         let chunks = self.of.chunks;
-        let size = chunks.div_ceil(2) * PAIR * S::LANES;
-        let weights = self.of.weights[panel * size..][..size].as_ptr();
+        let panel_len = chunks.div_ceil(2) * PAIR_WORDS * S::LANES;
+        let weights = self.of.weights[panel * panel_len..][..panel_len].as_ptr();
         let x = self.of.x[..self.rows * chunks * CHUNK_LEN].as_ptr();
         let offsets = self.of.chunk_offsets[..self.rows * chunks].as_ptr();
-        let mut all = [simd.zero(); ROWS];
+        let mut accumulators = [simd.zero(); BLOCK_ROWS];
         for chunk in 0..chunks {
-            let weights = weights.wrapping_add(chunk / 2 * PAIR * S::LANES);
-            let mut nibbles = [[simd.splat_i32(0); 2]; WORDS];
+            let weights = weights.wrapping_add(chunk / 2 * PAIR_WORDS * S::LANES);
+            let mut nibbles = [[simd.splat_i32(0); 2]; CHUNK_WORDS];
             for (word, nibbles) in nibbles.iter_mut().enumerate() {
-                let from = weights.wrapping_add((chunk % 2 * WORDS + word) * S::LANES);
-                // SAFETY: a panel has `PAIR` vectors for each two chunks.
+                let from = weights.wrapping_add((chunk % 2 * CHUNK_WORDS + word) * S::LANES);
+                // SAFETY: a panel has `PAIR_WORDS` vectors per pair of chunks.
                 *nibbles = unsafe { simd.load_ptr(from.cast()) }.to_bits().split_nibbles();
             }
             // SAFETY: as above.
-            let scale = unsafe { factors(simd, weights, chunk % 2) };
-            let first = chunk * self.rows + from;
-            let (mut x, mut offsets) =
-                (x.wrapping_add(first * CHUNK_LEN), offsets.wrapping_add(first));
-            let (groups, rest) = all[..to - from].as_chunks_mut::<GROUP>();
-            for all in groups {
+            let scale = unsafe { load_factors(simd, weights, chunk % 2) };
+            let unpacked = UnpackedChunk::<S> { nibbles, scale };
+            let index = chunk * self.rows + first;
+            let mut x = x.wrapping_add(index * CHUNK_LEN);
+            let mut offsets = offsets.wrapping_add(index);
+            let (tiles, rest) = accumulators[..end - first].as_chunks_mut::<TILE_ROWS>();
+            for tile in tiles {
                 // SAFETY: each row has a chunk and an offset.
-                unsafe { add(simd, (&nibbles, scale), x, offsets, all) };
-                (x, offsets) = (x.wrapping_add(GROUP * CHUNK_LEN), offsets.wrapping_add(GROUP));
+                unsafe { add_chunk(simd, &unpacked, x, offsets, tile) };
+                x = x.wrapping_add(TILE_ROWS * CHUNK_LEN);
+                offsets = offsets.wrapping_add(TILE_ROWS);
             }
-            for all in rest {
+            for acc in rest {
                 // SAFETY: as above.
-                unsafe { add(simd, (&nibbles, scale), x, offsets, core::array::from_mut(all)) };
+                unsafe { add_chunk(simd, &unpacked, x, offsets, array::from_mut(acc)) };
                 (x, offsets) = (x.wrapping_add(CHUNK_LEN), offsets.wrapping_add(1));
             }
         }
-        for (row, all) in (from..to).zip(&all) {
-            self.end(simd, *all, panel, row);
+        for (row, acc) in (first..end).zip(&accumulators) {
+            self.store(simd, *acc, panel, row);
         }
     }
 
-    /// Finishes the sums of a row and writes them.
+    /// Applies scales, zero point, bias and clamp to the accumulators of a row and stores them.
     #[inline(always)]
-    fn end<S: Simd>(&self, simd: S, all: S::F32, panel: usize, row: usize) {
+    fn store<S: Simd>(&self, simd: S, acc: S::F32, panel: usize, row: usize) {
         let Q4Gemm { cols, clamp: bounds, .. } = self.of;
         let col = panel * S::LANES;
-        let sums = simd.load(&self.of.column_sums[col..]);
+        let column_sums = simd.load(&self.of.column_sums[col..]);
         let bias = simd.load(&self.of.bias[col..]);
         let scale = simd.load(&self.of.scale[col..]);
-        let all = all * scale - sums * simd.splat(self.of.zero_points[row]);
-        let all = all * simd.splat(self.of.row_scale[row]) + bias;
-        let all = clamp(simd, all, bounds);
-        // SAFETY: `write` saw that the target holds the row, and threads have panels of their own.
+        let value = acc * scale - column_sums * simd.splat(self.of.zero_points[row]);
+        let value = value * simd.splat(self.of.row_scale[row]) + bias;
+        let value = clamp(simd, value, bounds);
+        // SAFETY: `check` verified that the row is inside the output; threads have panels of their
+        // own.
         let to = unsafe { self.out.ptr_at(row * cols + col) };
         // SAFETY: as above.
-        unsafe { simd.store_partial_ptr(all, to, cols - col) };
+        unsafe { simd.store_partial_ptr(value, to, cols - col) };
     }
 }
 
-/// Adds to the sums of `R` rows those of a chunk, whose weights are `nibbles`.
+/// Adds the scaled dot products of one chunk to the accumulators of `R` rows.
 ///
 /// # Safety
-/// `R` chunks can be read at `x`, and `R` integers at `offsets`.
+/// `x` is valid for reads of `R` chunks, and `offsets` of `R` values.
 #[inline(always)]
-unsafe fn add<S: Simd, const R: usize>(
+unsafe fn add_chunk<S: Simd, const R: usize>(
     simd: S,
-    (nibbles, scale): (&[[S::I32; 2]; WORDS], S::F32),
+    UnpackedChunk { nibbles, scale }: &UnpackedChunk<S>,
     x: *const i8,
     offsets: *const i32,
-    all: &mut [S::F32; R],
+    accumulators: &mut [S::F32; R],
 ) {
-    let mut starts = [simd.splat_i32(0); R];
-    for (row, start) in starts.iter_mut().enumerate() {
-        // SAFETY: demanded of the caller.
-        *start = simd.splat_i32(unsafe { *offsets.wrapping_add(row) });
+    let mut initial = [simd.splat_i32(0); R];
+    for (row, initial) in initial.iter_mut().enumerate() {
+        // SAFETY: guaranteed by the caller.
+        *initial = simd.splat_i32(unsafe { *offsets.wrapping_add(row) });
     }
-    // Where sums need not be gathered, they may begin anywhere.
-    let mut sums = if const { S::HAS_DOT4 } { starts } else { [simd.splat_i32(0); R] };
-    for word in 0..2 * WORDS {
+    // Sums that need no reduction may start at any value.
+    let mut sums = if const { S::HAS_DOT4 } { initial } else { [simd.splat_i32(0); R] };
+    for word in 0..2 * CHUNK_WORDS {
         for (row, sum) in sums.iter_mut().enumerate() {
             let from = x.wrapping_add(row * CHUNK_LEN).cast::<i32>().wrapping_add(word);
-            // SAFETY: as above; a chunk has eight words.
+            // SAFETY: as above; a chunk has `2 * CHUNK_WORDS` words.
             let x = simd.splat_i32(unsafe { from.read_unaligned() });
-            *sum = simd.add_dot4_u4(*sum, nibbles[word % WORDS][word / WORDS], x);
+            *sum = simd.add_dot4_u4(*sum, nibbles[word % CHUNK_WORDS][word / CHUNK_WORDS], x);
         }
     }
-    for ((all, sum), start) in all.iter_mut().zip(sums).zip(starts) {
-        let sum = if const { S::HAS_DOT4 } { sum } else { simd.reduce_dot4_u4(sum) + start };
-        *all = sum.to_f32().mul_add(scale, *all);
+    for ((acc, sum), initial) in accumulators.iter_mut().zip(sums).zip(initial) {
+        let sum = if const { S::HAS_DOT4 } { sum } else { simd.reduce_dot4_u4(sum) + initial };
+        *acc = sum.to_f32().mul_add(*scale, *acc);
     }
 }
 
-/// The factors of the first or the second of two chunks that begin at `weights`.
+/// Loads the factors of the first (`half` is 0) or second of a pair of chunks.
 ///
 /// # Safety
-/// So many words as two chunks take can be read there.
+/// `weights` is valid for reads of a pair of chunks and their factors.
 #[inline(always)]
-unsafe fn factors<S: Simd>(simd: S, weights: *const i32, half: usize) -> S::F32 {
-    // SAFETY: demanded of the caller.
-    let both =
-        unsafe { simd.load_ptr(weights.wrapping_add(2 * WORDS * S::LANES).cast()) }.to_bits();
+unsafe fn load_factors<S: Simd>(simd: S, weights: *const i32, half: usize) -> S::F32 {
+    let from = weights.wrapping_add(2 * CHUNK_WORDS * S::LANES);
+    // SAFETY: guaranteed by the caller.
+    let both = unsafe { simd.load_ptr(from.cast()) }.to_bits();
     let bits = if half == 0 { both & simd.splat_i32(-1 << 16) } else { both.shl::<16>() };
     bits.bitcast()
 }
