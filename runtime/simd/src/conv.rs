@@ -1,9 +1,10 @@
 //! Convolutions.
 //!
-//! [`Conv`] computes `f32` convolutions of one to three dimensions with any strides: as a GEMM of the
-//! weights with im2col patches, which are packed panel by panel and never materialized as a whole, or
-//! directly if it is depthwise. The modules below are for NHWC tensors and prepacked weights;
-//! [`igemm`](crate::igemm) and [`qgemm::q8`](crate::qgemm::q8) compute dense NHWC convolutions.
+//! [`Conv`] computes `f32` convolutions of one to three dimensions with any strides: as a GEMM of
+//! the weights with im2col patches, which are packed panel by panel and never materialized as a
+//! whole, or directly if it is depthwise. The modules below are for NHWC tensors and prepacked
+//! weights; [`igemm`](crate::igemm) and [`qgemm::q8`](crate::qgemm::q8) compute dense NHWC
+//! convolutions.
 //!
 //! | module                | contents                                                |
 //! |-----------------------|---------------------------------------------------------|
@@ -134,8 +135,8 @@ fn product(factor: usize, sizes: [usize; 3]) -> usize {
 }
 
 impl Strides {
-    /// Stride between neighbors if the positions of `sizes` are counted in row-major order; `None` if
-    /// it is not uniform.
+    /// Stride between neighbors if the positions of `sizes` are counted in row-major order; `None`
+    /// if it is not uniform.
     pub fn uniform_spatial(&self, sizes: [usize; 3]) -> Option<usize> {
         let mut uniform = None;
         let mut count = 1_usize;

@@ -1,8 +1,8 @@
 //! `f32` GEMM that packs its operands on each call, and GEMV.
 //!
 //! As in BLIS: the columns of the output are cut into panels as wide as a register tile, and the
-//! inner dimension into blocks. A panel of a block is packed and stays in the first-level cache. The
-//! rows of the output are computed in strips, each a register tile.
+//! inner dimension into blocks. A panel of a block is packed and stays in the first-level cache.
+//! The rows of the output are computed in strips, each a register tile.
 //!
 //! | module    | contents                              |
 //! |-----------|---------------------------------------|
@@ -288,8 +288,8 @@ impl<A: Operand, B: Operand> Gemm<'_, A, B> {
         }
     }
 
-    /// Panel of the right operand for `area`: in place if its rows are contiguous and few strips use
-    /// it, otherwise packed.
+    /// Panel of the right operand for `area`: in place if its rows are contiguous and few strips
+    /// use it, otherwise packed.
     fn right_panel<'p>(
         &'p self,
         plan: Plan,
@@ -397,8 +397,8 @@ impl Plan {
 impl<'d> Gemm<'d, StridedOperand<'d>, StridedOperand<'d>> {
     /// Transposes the product if that is faster, and returns it with the strides of its output.
     ///
-    /// The right operand is packed, and the left operand is read in place. The left one should be the
-    /// operand with contiguous vectors if there are few vectors of the other.
+    /// The right operand is packed, and the left operand is read in place. The left one should be
+    /// the operand with contiguous vectors if there are few vectors of the other.
     #[must_use]
     pub fn oriented(self, isa: Isa, strides: MatrixStrides) -> (Self, MatrixStrides) {
         let few_rows = self.rows < isa.lanes() && self.rows < self.cols && self.b.k_stride == 1;

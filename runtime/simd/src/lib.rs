@@ -16,7 +16,7 @@
 //! | [`math`]      | elementwise functions                                                     |
 //! | [`norm`]      | layer norm and group norm                                                 |
 //! | [`parallel`]  | parallel loops, and the grain that decides when a thread is worth it      |
-//! | [`pool`]      | thread pool of the process (feature `std`)                                |
+//! | `pool`        | thread pool of the process (feature `std`)                                |
 //! | [`qgemm`]     | GEMM of int8 rows with int8 or int4 weights                               |
 //! | [`softmax`]   | softmax and log-softmax                                                   |
 //! | [`vector`]    | portable vector traits: [`Simd`], [`Float`], [`Int`], [`Mask`]            |

@@ -1,7 +1,7 @@
 //! Elementwise functions of `f32` vectors.
 //!
-//! Errors are in ulp against the exact value, with and without fused multiply-add. Infinities, NaN, zeros and subnormal numbers give the results of `libm`.
-//! Coefficients are minimax fits.
+//! Errors are in ulp against the exact value, with and without fused multiply-add. Infinities, NaN,
+//! zeros and subnormal numbers give the results of `libm`. Coefficients are minimax fits.
 //!
 //! | function    | maximum error | function                           | maximum error            |
 //! |-------------|---------------|------------------------------------|--------------------------|

@@ -2,9 +2,9 @@
 //!
 //! A model that asks for more than one thread gets a [`Workers`] handle. All handles share the same
 //! worker threads. A worker sleeps until a job starts. After a job it spins for a bounded time, so
-//! that it is awake when the next operator follows soon. Tasks are claimed one at a time, also by the
-//! calling thread, so that a worker that the operating system does not schedule never stalls a job.
-//! If another caller's job is running, a caller runs its tasks alone.
+//! that it is awake when the next operator follows soon. Tasks are claimed one at a time, also by
+//! the calling thread, so that a worker that the operating system does not schedule never stalls a
+//! job. If another caller's job is running, a caller runs its tasks alone.
 
 #![expect(unsafe_code, reason = "lends the work of a call to other threads until it returns")]
 
@@ -93,8 +93,8 @@ struct Pool {
     has_panicked: AtomicBool,
 }
 
-// SAFETY: `job` is written by the holder of `caller` while the job is closed and no worker is active.
-// It is read by active workers while the job is open.
+// SAFETY: `job` is written by the holder of `caller` while the job is closed and no worker is
+// active. It is read by active workers while the job is open.
 unsafe impl Sync for Pool {}
 
 #[derive(Clone, Copy)]

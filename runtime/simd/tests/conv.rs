@@ -1,44 +1,44 @@
-//! Convolutions of many kinds, on every instruction set of this machine, against sums one by one.
+//! Convolutions compared with plain loops, on every instruction set of this machine.
 
 use afferent_simd::{
     Isa, SizeError,
     conv::{Conv, Geometry, Strides},
 };
 
-/// Small integers, which every order of additions sums up to the same number.
+/// Small integers, whose sums are exact in any order.
 fn numbers(len: usize, seed: usize) -> Vec<f32> {
     (0..len).map(|i| ((i * 7 + seed) % 11) as f32 - 5.0).collect()
 }
 
-/// Strides of a tensor with its channels before or after its positions.
-fn steps(channels: usize, sizes: [usize; 3], last: bool) -> Strides {
+/// Strides of an NCHW tensor, or of an NHWC tensor if `channels_last` is true.
+fn steps(channels: usize, sizes: [usize; 3], channels_last: bool) -> Strides {
     let [_, height, width] = sizes;
     let positions = sizes.iter().product::<usize>();
-    let (channel, step) = if last { (1, channels) } else { (positions, 1) };
+    let (channel, step) = if channels_last { (1, channels) } else { (positions, 1) };
     let spatial = [height * width * step, width * step, step];
     Strides { outer: channels * positions, channel, spatial }
 }
 
-fn at(steps: Strides, outer: usize, channel: usize, place: [usize; 3]) -> usize {
-    let space: usize = place.iter().zip(steps.spatial).map(|(at, step)| at * step).sum();
-    outer * steps.outer + channel * steps.channel + space
+fn at(steps: Strides, outer: usize, channel: usize, position: [usize; 3]) -> usize {
+    let spatial: usize = position.iter().zip(steps.spatial).map(|(at, step)| at * step).sum();
+    outer * steps.outer + channel * steps.channel + spatial
 }
 
-fn places(sizes: [usize; 3]) -> impl Iterator<Item = [usize; 3]> {
+fn positions(sizes: [usize; 3]) -> impl Iterator<Item = [usize; 3]> {
     let [depth, height, width] = sizes;
     (0..depth * height * width).map(move |i| [i / width / height, i / width % height, i % width])
 }
 
-/// The element of the output at a place.
-fn expected(conv: &Conv<'_>, item: usize, output: usize, place: [usize; 3]) -> f32 {
+/// Element of the output at a position.
+fn expected(conv: &Conv<'_>, item: usize, output: usize, position: [usize; 3]) -> f32 {
     let g = &conv.geometry;
     let mut sum = conv.bias.map_or(0.0, |bias| bias[output]);
     for channel in 0..g.in_channels {
-        for tap in places(g.kernel) {
+        for tap in positions(g.kernel) {
             let mut from = [0; 3];
             let mut inside = true;
             for dim in 0..3 {
-                let padded = place[dim] * g.stride[dim] + tap[dim] * g.dilation[dim];
+                let padded = position[dim] * g.stride[dim] + tap[dim] * g.dilation[dim];
                 inside &= (g.padding[dim]..g.padding[dim] + g.input[dim]).contains(&padded);
                 from[dim] = padded.wrapping_sub(g.padding[dim]);
             }
@@ -76,8 +76,8 @@ fn check(mut g: Geometry) {
         let mut all = vec![0.0; g.batch * outputs * g.positions()];
         for item in 0..g.batch {
             for output in 0..outputs {
-                for place in places(g.output) {
-                    all[at(to, item, output, place)] = expected(&conv, item, output, place);
+                for position in positions(g.output) {
+                    all[at(to, item, output, position)] = expected(&conv, item, output, position);
                 }
             }
         }
@@ -104,7 +104,7 @@ const PLAIN: Geometry = Geometry {
 };
 
 #[test]
-fn settings() {
+fn strides_padding_and_dilation() {
     check(PLAIN);
     check(Geometry { padding: [0, 1, 1], ..PLAIN });
     check(Geometry { padding: [0, 3, 4], ..PLAIN });
@@ -117,15 +117,15 @@ fn settings() {
 }
 
 #[test]
-fn a_stride_beyond_the_input() {
-    let (g, far) = (Geometry { input: [1, 3, 3], ..PLAIN }, usize::MAX / 2);
-    check(Geometry { stride: [1, 1, far], ..g });
-    check(Geometry { stride: [1, far, 1], ..g });
-    check(Geometry { stride: [1, far, 1], groups: 2, in_channels: 1, out_channels: 1, ..g });
+fn strides_larger_than_the_input() {
+    let (g, huge) = (Geometry { input: [1, 3, 3], ..PLAIN }, usize::MAX / 2);
+    check(Geometry { stride: [1, 1, huge], ..g });
+    check(Geometry { stride: [1, huge, 1], ..g });
+    check(Geometry { stride: [1, huge, 1], groups: 2, in_channels: 1, out_channels: 1, ..g });
 }
 
 #[test]
-fn dimensions() {
+fn one_and_three_dimensions() {
     check(Geometry { input: [4, 5, 6], kernel: [2, 3, 1], padding: [1, 1, 0], ..PLAIN });
     check(Geometry { input: [1, 1, 50], kernel: [1, 1, 3], padding: [0, 0, 1], ..PLAIN });
     check(Geometry { input: [1, 40, 1], kernel: [1, 3, 1], ..PLAIN });
@@ -133,18 +133,18 @@ fn dimensions() {
 }
 
 #[test]
-fn planes() {
-    let planes = Geometry { groups: 6, in_channels: 1, out_channels: 1, ..PLAIN };
+fn depthwise() {
+    let depthwise = Geometry { groups: 6, in_channels: 1, out_channels: 1, ..PLAIN };
     for stride in 1..=3 {
         for padding in 0..=2 {
             let (stride, padding) = ([1, stride, stride], [0, padding, padding]);
-            check(Geometry { stride, padding, ..planes });
-            check(Geometry { stride, padding, kernel: [1, 5, 4], batch: 2, ..planes });
+            check(Geometry { stride, padding, ..depthwise });
+            check(Geometry { stride, padding, kernel: [1, 5, 4], batch: 2, ..depthwise });
         }
     }
-    check(Geometry { dilation: [1, 2, 3], padding: [0, 2, 3], input: [1, 5, 40], ..planes });
-    check(Geometry { stride: [1, 1, 2], dilation: [1, 1, 3], input: [1, 5, 40], ..planes });
-    check(Geometry { out_channels: 2, groups: 3, ..planes });
+    check(Geometry { dilation: [1, 2, 3], padding: [0, 2, 3], input: [1, 5, 40], ..depthwise });
+    check(Geometry { stride: [1, 1, 2], dilation: [1, 1, 3], input: [1, 5, 40], ..depthwise });
+    check(Geometry { out_channels: 2, groups: 3, ..depthwise });
 }
 
 #[test]
@@ -153,7 +153,7 @@ fn many_channels() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused() {
+fn short_slices_are_refused() {
     let g = Geometry { output: [1, 7, 9], in_channels: 1, out_channels: 1, ..PLAIN };
     let x = numbers(99, 1);
     let conv = Conv {

@@ -1,11 +1,12 @@
-//! Products of matrices of many shapes and layouts, on every instruction set of this machine.
+//! GEMM and GEMV compared with plain loops for many shapes and layouts, on every instruction set of
+//! this machine.
 
 use afferent_simd::{
     Isa, SizeError,
     gemm::{Addend, Dim, Gemm, MatrixStrides, Output, StridedOperand},
 };
 
-/// Small integers, which every order of additions sums up to the same number.
+/// Small integers, whose sums are exact in any order.
 fn numbers(len: usize, seed: usize) -> Vec<f32> {
     (0..len).map(|i| ((i * 7 + seed) % 11) as f32 - 5.0).collect()
 }
@@ -25,7 +26,7 @@ struct Case {
     clamp: Option<(f32, f32)>,
 }
 
-/// Compares the product with sums one by one, for row-major and column-major operands.
+/// Compares the product with plain loops, for row-major and column-major operands.
 #[track_caller]
 fn check(case: &Case) {
     let Case { rows, inner, cols, alpha, beta, clamp } = *case;
@@ -97,7 +98,7 @@ fn every_remainder_of_rows_and_columns() {
 }
 
 #[test]
-fn factors_and_bounds() {
+fn alpha_beta_and_clamp() {
     for (alpha, beta) in [(1.0, None), (2.0, None), (2.0, Some(3.0)), (1.0, Some(1.0))] {
         for clamp in [None, Some((-20.0, 15.0))] {
             check(&Case { rows: 7, inner: 9, cols: 40, alpha, beta, clamp });
@@ -115,7 +116,7 @@ fn several_blocks() {
 }
 
 #[test]
-fn nan_passes_bounds() {
+fn nan_passes_through_the_clamp() {
     let (a, b) = ([f32::NAN, 1.0], [1.0; 40]);
     let product = Gemm {
         a: operand(&a, [2, 1], [1, 1]).unwrap(),
@@ -137,7 +138,7 @@ fn nan_passes_bounds() {
 }
 
 #[test]
-fn matrices_outside_their_slices_are_refused() {
+fn short_slices_are_refused() {
     let data = [1.0; 4];
     assert!(operand(&data, [2, 2], [2, 1]).is_some());
     assert!(operand(&data, [2, 2], [3, 1]).is_none());

@@ -1,12 +1,13 @@
-//! Indirect products and depthwise convolutions against plain loops, on every instruction set.
+//! IGEMM compared with plain loops, on every instruction set of this machine.
 
+#[path = "support/integers.rs"]
+mod integers;
 #[path = "support/offsets.rs"]
 mod support;
 
 use afferent_core::{bf16, f16};
 use afferent_simd::{
     Activation, Isa, SizeError,
-    conv::depthwise_nhwc::DepthwiseNhwc,
     epilogue::BiasActivation,
     igemm::{
         Fixed24, HalfFormat, Igemm, InputRows, OutputRows, PADDING_OFFSET, PackedWeights,
@@ -14,28 +15,23 @@ use afferent_simd::{
     },
     pool,
 };
+use integers::integer;
 use support::offsets;
 
-/// Small numbers, the same every time.
-fn number(at: usize) -> i32 {
-    (at * 7919 % 251) as i32 - 125
-}
-
-/// Packed weights of 16 bits, of columns that lie one after the other; none where panels are one
-/// vector wide.
-fn halves(isa: Isa, half: HalfFormat, inner: usize, columns: &[f32]) -> Option<Vec<u32>> {
+/// Packs contiguous columns to 16 bits; `None` if panels are one vector wide.
+fn pack_half(isa: Isa, half: HalfFormat, inner: usize, columns: &[f32]) -> Option<Vec<u32>> {
     let (cols, width) = (columns.len() / inner, 2 * isa.lanes());
     let mut all = vec![0; HalfFormat::packed_len(isa, WeightShape { inner, cols })?];
     let weight = |k: usize, col: usize| columns.get(col * inner + k).copied().unwrap_or(0.0);
-    let mut numbers = vec![0.0; 2 * all.len()];
-    pack(isa, WeightShape { inner, cols: cols.next_multiple_of(width) }, weight, &mut numbers);
-    half.pack(isa, &numbers, &mut all);
+    let mut floats = vec![0.0; 2 * all.len()];
+    pack(isa, WeightShape { inner, cols: cols.next_multiple_of(width) }, weight, &mut floats);
+    half.pack(isa, &floats, &mut all);
     Some(all)
 }
 
-/// Packed weights of 24 bits, of columns that lie one after the other; none where panels are one
-/// vector wide.
-fn fixed(isa: Isa, inner: usize, columns: &[f32]) -> Option<Vec<u32>> {
+/// Packs contiguous columns to 24 bits; `None` if panels are one vector wide or the weights are not
+/// suitable.
+fn pack_fixed24(isa: Isa, inner: usize, columns: &[f32]) -> Option<Vec<u32>> {
     let (cols, width) = (columns.len() / inner, 2 * isa.lanes());
     let mut all = vec![u32::MAX; Fixed24::packed_len(isa, WeightShape { inner, cols })?];
     let mut scratch = vec![f32::NAN; Fixed24::scratch_len(isa, inner)];
@@ -46,21 +42,21 @@ fn fixed(isa: Isa, inner: usize, columns: &[f32]) -> Option<Vec<u32>> {
     Fixed24::pack(isa, WeightShape { inner, cols }, panel, &mut scratch, &mut all).then_some(all)
 }
 
-/// How weights are stored.
+/// Format of packed weights.
 #[derive(Debug, Clone, Copy)]
-enum Form {
-    Numbers,
-    Halves(HalfFormat),
-    Fixed,
+enum Format {
+    F32,
+    Half(HalfFormat),
+    Fixed24,
 }
 
-impl Form {
-    /// Packed weights that are no numbers, of columns that lie one after the other.
+impl Format {
+    /// Packs contiguous columns to words; empty for `f32`.
     fn words(self, isa: Isa, inner: usize, columns: &[f32]) -> Option<Vec<u32>> {
         match self {
-            Self::Numbers => Some(Vec::new()),
-            Self::Halves(half) => halves(isa, half, inner, columns),
-            Self::Fixed => fixed(isa, inner, columns),
+            Self::F32 => Some(Vec::new()),
+            Self::Half(half) => pack_half(isa, half, inner, columns),
+            Self::Fixed24 => pack_fixed24(isa, inner, columns),
         }
     }
 
@@ -73,11 +69,11 @@ impl Form {
         words: &'w [u32],
     ) -> (PackedWeights<'w>, PackedWeights<'w>) {
         match self {
-            Self::Numbers => (PackedWeights::F32(floats), PackedWeights::F32(&floats[1..])),
-            Self::Halves(half) => {
+            Self::F32 => (PackedWeights::F32(floats), PackedWeights::F32(&floats[1..])),
+            Self::Half(half) => {
                 (PackedWeights::Half(half, words), PackedWeights::Half(half, &words[1..]))
             }
-            Self::Fixed => {
+            Self::Fixed24 => {
                 let short = WeightShape { inner: shape.inner - 1, ..shape };
                 let [all, less] = [shape, short].map(|shape| {
                     PackedWeights::Fixed24(Fixed24::new(isa, shape, words).expect("words fit"))
@@ -88,18 +84,18 @@ impl Form {
         }
     }
 
-    /// The weight that is stored for `weight`, but for the last of 24 bits.
-    fn stored(self, weight: f32) -> f32 {
+    /// The value that `weight` is rounded to, except for 24 bits.
+    fn rounded(self, weight: f32) -> f32 {
         match self {
-            Self::Numbers | Self::Fixed => weight,
-            Self::Halves(HalfFormat::Bf16) => bf16::from_f32(weight).to_f32(),
-            Self::Halves(HalfFormat::F16) => f16::from_f32(weight).to_f32(),
+            Self::F32 | Self::Fixed24 => weight,
+            Self::Half(HalfFormat::Bf16) => bf16::from_f32(weight).to_f32(),
+            Self::Half(HalfFormat::F16) => f16::from_f32(weight).to_f32(),
         }
     }
 }
 
 #[test]
-fn sums_of_numbers() {
+fn every_weight_format() {
     for isa in Isa::available() {
         for (rows, cols, taps, channels) in [
             (1, 1, 1, 1),
@@ -110,30 +106,33 @@ fn sums_of_numbers() {
             (1, 40, 1, 14_000),
         ] {
             let inner = taps * channels;
-            let x: Vec<f32> = (0..20 * channels).map(|at| number(at) as f32 / 16.0).collect();
+            let x: Vec<f32> = (0..20 * channels).map(|at| integer(at) as f32 / 16.0).collect();
             let columns: Vec<f32> =
-                (0..inner * cols).map(|at| (number(at + 3) as f32 + 0.5) / 63.0).collect();
+                (0..inner * cols).map(|at| (integer(at + 3) as f32 + 0.5) / 63.0).collect();
             let shape = WeightShape { inner, cols };
             let mut weights = vec![0.0; packed_len(isa, shape).unwrap()];
             pack_columns(isa, shape, |col| &columns[col * inner..][..inner], &mut weights);
             let mut same = vec![1.0; weights.len()];
             pack(isa, shape, |k, col| columns[col * inner + k], &mut same);
             assert_eq!(weights, same);
-            let at = offsets(rows, taps, 20, channels);
+            let offsets = offsets(rows, taps, 20, channels);
             let zeros = vec![0.0; channels];
             let bias: Vec<f32> =
                 (0..cols.next_multiple_of(panel_cols(isa, cols))).map(|at| at as f32).collect();
             let activation = Activation { clamp: (-20.0, 20.0), hardswish: rows % 2 == 1 };
             let epilogue = BiasActivation { bias: &bias, activation };
-            let forms =
-                [Form::Halves(HalfFormat::Bf16), Form::Halves(HalfFormat::F16), Form::Fixed];
-            for form in [Form::Numbers].into_iter().chain(forms) {
-                let Some(words) = form.words(isa, inner, &columns) else {
-                    assert!(cols <= isa.lanes(), "{isa:?}, {form:?}");
+            for format in [
+                Format::F32,
+                Format::Half(HalfFormat::Bf16),
+                Format::Half(HalfFormat::F16),
+                Format::Fixed24,
+            ] {
+                let Some(words) = format.words(isa, inner, &columns) else {
+                    assert!(cols <= isa.lanes(), "{isa:?}, {format:?}");
                     continue;
                 };
-                let (weights, less) = form.weights(isa, shape, &weights, &words);
-                let input_rows = InputRows::Indirect { offsets: &at, taps };
+                let (weights, less) = format.weights(isa, shape, &weights, &words);
+                let input_rows = InputRows::Indirect { offsets: &offsets, taps };
                 let reverse_panels = channels % 2 == 1;
                 let x = &x[..];
                 let product = Igemm {
@@ -148,15 +147,15 @@ fn sums_of_numbers() {
                 };
                 let mut scratch = vec![f32::NAN; product.scratch_len(isa, 2)];
                 let mut out = vec![f32::NAN; rows * cols];
-                let place = OutputRows { data: &mut out, offset: 0, row_stride: cols };
-                product.run(isa, epilogue, place, &mut scratch, pool::workers(2)).unwrap();
+                let to = OutputRows { data: &mut out, offset: 0, row_stride: cols };
+                product.run(isa, epilogue, to, &mut scratch, pool::workers(2)).unwrap();
                 for (index, found) in out.iter().enumerate() {
                     let (row, col) = (index / cols, index % cols);
                     let mut sum = col as f64;
                     for k in 0..inner {
-                        let from = at[row * taps + k / channels];
+                        let from = offsets[row * taps + k / channels];
                         if from != PADDING_OFFSET {
-                            let weight = f64::from(form.stored(columns[col * inner + k]));
+                            let weight = f64::from(format.rounded(columns[col * inner + k]));
                             sum += f64::from(x[from as usize + k % channels]) * weight;
                         }
                     }
@@ -165,7 +164,7 @@ fn sums_of_numbers() {
                         wanted *= (wanted + 3.0).clamp(0.0, 6.0) / 6.0;
                     }
                     let miss = (f64::from(*found) - wanted).abs();
-                    assert!(miss < 1e-3, "{isa:?}, {form:?}: {found}, not {wanted}");
+                    assert!(miss < 1e-3, "{isa:?}, {format:?}: {found}, not {wanted}");
                 }
                 assert_short_slices_are_refused(isa, product, less, epilogue, &mut out);
             }
@@ -173,7 +172,7 @@ fn sums_of_numbers() {
     }
 }
 
-/// What does not fit is refused.
+/// Slices that are one element too short are refused.
 fn assert_short_slices_are_refused(
     isa: Isa,
     product: Igemm<'_>,
@@ -184,20 +183,15 @@ fn assert_short_slices_are_refused(
     let Igemm { cols, channels, .. } = product;
     let mut scratch = vec![f32::NAN; product.scratch_len(isa, 1)];
     let run = |product: Igemm<'_>, out: &mut [f32], scratch: &mut [f32]| {
-        product.run(
-            isa,
-            epilogue,
-            OutputRows { data: out, offset: 0, row_stride: cols },
-            scratch,
-            None,
-        )
+        let out = OutputRows { data: out, offset: 0, row_stride: cols };
+        product.run(isa, epilogue, out, scratch, None)
     };
-    let InputRows::Indirect { offsets: at, .. } = product.input_rows else {
-        panic!("places of taps")
-    };
+    let InputRows::Indirect { offsets, .. } = product.input_rows else { panic!("indirect rows") };
     let short = Igemm { x: &product.x[..channels * 3], ..product };
     let refused = run(short, out, &mut scratch).is_err();
-    assert!(refused || at.iter().all(|at| *at == PADDING_OFFSET || (*at as usize) < channels * 3));
+    assert!(
+        refused || offsets.iter().all(|at| *at == PADDING_OFFSET || (*at as usize) < channels * 3)
+    );
     let (len, required) = (out.len() - 1, out.len());
     let short = SizeError::Length { slice: "out", len, required };
     assert_eq!(run(product, &mut out[1..], &mut scratch), Err(short));
@@ -208,39 +202,38 @@ fn assert_short_slices_are_refused(
 }
 
 #[test]
-fn rows_that_crowd_the_cache_are_as_good_as_others() {
+fn rows_with_an_aliasing_stride_are_computed_with_and_without_a_copy() {
     for isa in Isa::available() {
         for (rows, cols, channels, apart) in
             [(9, 64, 1024, 1024), (8, 64, 1024, 1024), (31, 100, 30, 2048), (15, 70, 1008, 1024)]
         {
             let x: Vec<f32> =
-                (0..(rows - 1) * apart + channels).map(|at| number(at) as f32).collect();
+                (0..(rows - 1) * apart + channels).map(|at| integer(at) as f32).collect();
             let columns: Vec<f32> =
-                (0..channels * cols).map(|at| (number(at + 3) as f32 + 0.5) / 63.0).collect();
-            let mut numbers =
+                (0..channels * cols).map(|at| (integer(at + 3) as f32 + 0.5) / 63.0).collect();
+            let mut floats =
                 vec![0.0; packed_len(isa, WeightShape { inner: channels, cols }).unwrap()];
             let column = |col: usize| &columns[col * channels..][..channels];
-            pack_columns(isa, WeightShape { inner: channels, cols }, column, &mut numbers);
-            let words = fixed(isa, channels, &columns).unwrap();
+            pack_columns(isa, WeightShape { inner: channels, cols }, column, &mut floats);
+            let words = pack_fixed24(isa, channels, &columns).unwrap();
             let words = Fixed24::new(isa, WeightShape { inner: channels, cols }, &words).unwrap();
             let bias = vec![0.0; cols.next_multiple_of(panel_cols(isa, cols))];
             let activation = (f32::NEG_INFINITY, f32::INFINITY).into();
             let epilogue = BiasActivation { bias: &bias, activation };
-            for weights in [PackedWeights::F32(&numbers), PackedWeights::Fixed24(words)] {
+            for weights in [PackedWeights::F32(&floats), PackedWeights::Fixed24(words)] {
                 let input_rows = InputRows::Strided { stride: apart };
                 let (x, zeros, reverse_panels) = (&x[..], &[][..], false);
                 let product =
                     Igemm { x, zeros, input_rows, rows, channels, weights, cols, reverse_panels };
                 for (threads, less) in [(1, 0), (2, 0), (1, 1)] {
                     let mut scratch = vec![f32::NAN; product.scratch_len(isa, threads)];
-                    // One number less is too little for the copy, but not for weights.
+                    // One element less is too short for the copy, but not for unpacked weights.
                     let len = scratch.len().saturating_sub(less);
                     let scratch = &mut scratch[..len];
                     let mut out = vec![f32::NAN; rows * cols];
-                    let place = OutputRows { data: &mut out, offset: 0, row_stride: cols };
+                    let to = OutputRows { data: &mut out, offset: 0, row_stride: cols };
                     let copies = rows >= 9;
-                    let written =
-                        product.run(isa, epilogue, place, scratch, pool::workers(threads));
+                    let written = product.run(isa, epilogue, to, scratch, pool::workers(threads));
                     if less == 1 && !copies && len > 0 {
                         assert!(written.is_err());
                         continue;
@@ -262,8 +255,8 @@ fn rows_that_crowd_the_cache_are_as_good_as_others() {
 }
 
 #[test]
-fn weights_of_24_bits_are_near() {
-    // Each row of the product is a row of weights.
+fn errors_of_24_bit_weights_are_bounded() {
+    // With a scaled identity as input, each row of the output is a row of the weights.
     let (inner, cols) = (70, 133);
     let value = |k: usize, col: usize| match (k, col) {
         (0, 3) => -1.0,
@@ -279,7 +272,7 @@ fn weights_of_24_bits_are_near() {
     let identity: Vec<f32> =
         (0..inner * inner).map(|at| if at / inner == at % inner { large } else { 0.0 }).collect();
     for isa in Isa::available() {
-        let words = fixed(isa, inner, &columns).unwrap();
+        let words = pack_fixed24(isa, inner, &columns).unwrap();
         let weights =
             PackedWeights::Fixed24(Fixed24::new(isa, WeightShape { inner, cols }, &words).unwrap());
         let bias = vec![0.0; cols.next_multiple_of(panel_cols(isa, cols))];
@@ -298,14 +291,14 @@ fn weights_of_24_bits_are_near() {
                     cols,
                     reverse_panels: first % 2 == 1,
                 };
-                let place = OutputRows { data: &mut out, offset: 0, row_stride: cols };
+                let to = OutputRows { data: &mut out, offset: 0, row_stride: cols };
                 let mut scratch = vec![f32::NAN; product.scratch_len(isa, 1)];
-                product.run(isa, epilogue, place, &mut scratch, None).unwrap();
+                product.run(isa, epilogue, to, &mut scratch, None).unwrap();
                 for (at, found) in out.iter().enumerate() {
                     let (k, col) = (first + at / cols, at % cols);
                     let column = &columns[col * inner..][..inner];
                     let most = column.iter().fold(0.0_f32, |most, x| most.max(x.abs()));
-                    // HalfFormat a unit, and the rounding of the integer with its lowest byte.
+                    // Half a step, and the rounding of the integer with its lowest byte.
                     let miss = (found / large - column[k]).abs() / most.max(f32::MIN_POSITIVE);
                     assert!(miss <= 1.1 * f32::EPSILON, "{isa:?}, row {k}, column {col}: {found}");
                 }
@@ -315,104 +308,21 @@ fn weights_of_24_bits_are_near() {
 }
 
 #[test]
-fn weights_that_24_bits_would_change_are_refused() {
+fn weights_not_suitable_for_24_bits_are_refused() {
     let (inner, cols) = (50, 40);
     let columns = vec![0.5; inner * cols];
     for isa in Isa::available().filter(|isa| isa.lanes() < cols) {
-        assert!(fixed(isa, inner, &columns).is_some(), "{isa:?}");
+        assert!(pack_fixed24(isa, inner, &columns).is_some(), "{isa:?}");
         for other in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 1e30, 1e4, 0.0] {
             let mut columns = columns.clone();
             columns[inner * 33 + 7] = other;
-            assert!(fixed(isa, inner, &columns).is_none(), "{isa:?}: {other}");
+            assert!(pack_fixed24(isa, inner, &columns).is_none(), "{isa:?}: {other}");
         }
-        assert!(fixed(isa, inner, &vec![1e-40; inner * cols]).is_none(), "{isa:?}");
-        // One of very many is zero by chance.
+        assert!(pack_fixed24(isa, inner, &vec![1e-40; inner * cols]).is_none(), "{isa:?}");
+        // A single zero in a long column is accepted.
         let mut long = vec![0.5; 4 * inner * cols];
         long[inner * 33 + 7] = 0.0;
-        assert!(fixed(isa, 4 * inner, &long).is_some(), "{isa:?}");
-        assert!(fixed(isa, inner, &vec![0.0; inner * cols]).is_some(), "{isa:?}");
-    }
-}
-
-#[test]
-fn kernels_of_single_channels() {
-    for isa in Isa::available() {
-        for (channels, kernel, stride, dilation, padding) in [
-            (3, [3, 3], [1, 1], [1, 1], [1, 1]),
-            (17, [3, 5], [2, 1], [1, 2], [2, 0]),
-            (33, [2, 2], [2, 3], [3, 1], [3, 4]),
-            (40, [3, 3], [1, 1], [2, 1], [0, 0]),
-            (16, [3, 3], [2, 2], [1, 1], [1, 1]),
-            (32, [5, 5], [1, 1], [1, 1], [2, 2]),
-            (21, [5, 5], [2, 2], [1, 1], [2, 2]),
-        ] {
-            let input = [9, 17];
-            let output: [usize; 2] = std::array::from_fn(|dim| {
-                (input[dim] + 2 * padding[dim] - (kernel[dim] - 1) * dilation[dim] - 1)
-                    / stride[dim]
-                    + 1
-            });
-            let x: Vec<f32> =
-                (0..2 * input[0] * input[1] * channels).map(|at| number(at) as f32).collect();
-            let taps = kernel[0] * kernel[1];
-            let weights: Vec<f32> = (0..taps * channels).map(|at| number(at + 9) as f32).collect();
-            let bias = vec![2.0; channels];
-            let conv = DepthwiseNhwc {
-                x: &x,
-                first_row: 0,
-                batch: 2,
-                channels,
-                input,
-                output,
-                kernel,
-                stride,
-                dilation,
-                padding,
-                weights: &weights,
-            };
-            let mut out = vec![f32::NAN; 2 * output[0] * output[1] * channels];
-            let activation = Activation::from((f32::NEG_INFINITY, f32::INFINITY));
-            let open = BiasActivation { bias: &bias, activation };
-            conv.run(isa, open, &mut out, None).unwrap();
-            for (index, found) in out.iter().enumerate() {
-                let (channel, pixel) = (index % channels, index / channels);
-                let (col, row) = (pixel % output[1], pixel / output[1] % output[0]);
-                let picture = pixel / (output[0] * output[1]);
-                let mut sum = 2.0;
-                for tap in 0..taps {
-                    let source = |dim: usize, at: usize, tap: usize| {
-                        let padded = at * stride[dim] + tap * dilation[dim];
-                        padded.checked_sub(padding[dim]).filter(|at| *at < input[dim])
-                    };
-                    let place =
-                        source(0, row, tap / kernel[1]).zip(source(1, col, tap % kernel[1]));
-                    if let Some((y, at)) = place {
-                        let from = ((picture * input[0] + y) * input[1] + at) * channels + channel;
-                        sum += x[from] * weights[tap * channels + channel];
-                    }
-                }
-                assert_eq!(*found, sum, "{isa:?}, channel {channel}, row {row}, column {col}");
-            }
-            // The same rows, with other ones behind them, begin at another place.
-            let line = input[1] * channels;
-            for (more, first_row) in [(0, 5), (3, 1), (3, 20)] {
-                let mut ring = x.clone();
-                ring.resize(x.len() + more * line, f32::NAN);
-                ring.rotate_right(first_row * line);
-                let mut same = vec![f32::NAN; out.len()];
-                let conv = DepthwiseNhwc { x: &ring, first_row, ..conv };
-                conv.run(isa, open, &mut same, None).unwrap();
-                assert_eq!(same, out, "{isa:?}, {more} rows more, from row {first_row} on");
-                let outside = DepthwiseNhwc { first_row: 2 * input[0] + more, ..conv };
-                assert!(outside.run(isa, open, &mut same, None).is_err());
-            }
-            assert!(conv.run(isa, open, &mut out[1..], None).is_err());
-            for dim in 0..2 {
-                let (mut still, mut folded) = (conv, conv);
-                (still.stride[dim], folded.dilation[dim]) = (0, 0);
-                assert!(still.run(isa, open, &mut out, None).is_err());
-                assert!(folded.run(isa, open, &mut out, None).is_err());
-            }
-        }
+        assert!(pack_fixed24(isa, 4 * inner, &long).is_some(), "{isa:?}");
+        assert!(pack_fixed24(isa, inner, &vec![0.0; inner * cols]).is_some(), "{isa:?}");
     }
 }

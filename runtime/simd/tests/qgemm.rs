@@ -1,5 +1,8 @@
-//! Products of integers against plain loops, on every instruction set, extreme values included.
+//! Quantized GEMM compared with plain loops, on every instruction set of this machine, with extreme
+//! values.
 
+#[path = "support/int8.rs"]
+mod int8;
 #[path = "support/offsets.rs"]
 mod support;
 
@@ -7,41 +10,23 @@ use std::array;
 
 use afferent_simd::{
     Isa, SizeError,
-    conv::depthwise_nhwc_q8::{self, DepthwiseNhwcQ8, KernelShape},
     igemm::{InputRows, OutputRows, PADDING_OFFSET, WeightShape},
-    pool,
     qgemm::{
         q4::{self, CHUNK_LEN, ChunkedShape, Q4Gemm},
         q8::{Q8Gemm, ZeroPoint, interleave, pack, packed_len, panel_cols, scratch_len},
         requantize::{DequantizeF32, RequantizeInt8},
     },
 };
+use int8::{bytes, requantize};
 use support::offsets;
 
-/// Integers that depend on `seed`: any, or only the least and the greatest.
-fn bytes(len: usize, seed: u32) -> Vec<i8> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9) | 1;
-    let mut next = || {
-        state ^= state << 13;
-        state ^= state >> 17;
-        state ^= state << 5;
-        (state >> 9) as i8
-    };
-    let ends = |x: i8| if x < 0 { i8::MIN } else { i8::MAX };
-    match seed % 4 {
-        0 => vec![i8::MIN; len],
-        1 => (0..len).map(|_| ends(next())).collect(),
-        _ => (0..len).map(|_| next()).collect(),
-    }
-}
-
-fn zipped<T: Copy + Default>(isa: Isa, columns: &[T]) -> Vec<T> {
+fn interleaved<T: Copy + Default>(isa: Isa, columns: &[T]) -> Vec<T> {
     let mut all = vec![T::default(); columns.len().next_multiple_of(panel_cols(isa))];
     interleave(isa, columns, &mut all);
     all
 }
 
-/// Weights of so many rows and columns, packed.
+/// Packs row-major weights.
 fn packed(isa: Isa, WeightShape { inner, cols }: WeightShape, weights: &[i8]) -> Vec<i8> {
     let mut packed = vec![0; packed_len(isa, WeightShape { inner, cols }).unwrap_or_default()];
     let column = |col: usize, first: usize, to: &mut [i8]| {
@@ -51,12 +36,7 @@ fn packed(isa: Isa, WeightShape { inner, cols }: WeightShape, weights: &[i8]) ->
     packed
 }
 
-/// What is stored for a sum.
-fn rounded(sum: i32, scale: f32, clamp: (f32, f32), zero_point: i32) -> i32 {
-    let value = (sum as f32 * scale).clamp(clamp.0, clamp.1).round_ties_even() as i32;
-    (value + zero_point).clamp(-128, 127)
-}
-
+/// Rows, columns, taps, channels.
 const SHAPES: [(usize, usize, usize, usize); 8] = [
     (1, 1, 1, 1),
     (1, 70, 1, 96),
@@ -69,23 +49,23 @@ const SHAPES: [(usize, usize, usize, usize); 8] = [
 ];
 
 #[test]
-fn products_with_bytes() {
+fn int8_weights() {
     for isa in Isa::available() {
         for (case, (rows, cols, taps, channels)) in (0..).zip(SHAPES) {
             let (inner, seed) = (taps * channels, case);
             let x = bytes(25 * channels, seed);
             let weights = bytes(inner * cols, seed + 1);
-            let at = offsets(rows, taps, 25, channels);
+            let offsets = offsets(rows, taps, 25, channels);
             let packed = packed(isa, WeightShape { inner, cols }, &weights);
             let bias: Vec<i32> = (0..cols as i32).map(|col| col * 100 - 1000).collect();
             let scale: Vec<f32> =
                 (0..cols).map(|col| (1.0 + col as f32) / (40_000.0 * inner as f32)).collect();
             let zeros: Vec<i8> = (0..rows).map(|row| (row % 256) as i8).collect();
             let sum = |row: usize, col: usize, zero: i8| -> i32 {
-                let one = |k: usize| match at[row * taps + k / channels] {
+                let one = |k: usize| match offsets[row * taps + k / channels] {
                     PADDING_OFFSET => 0,
-                    place => {
-                        let x = i32::from(x[place as usize + k % channels]) - i32::from(zero);
+                    offset => {
+                        let x = i32::from(x[offset as usize + k % channels]) - i32::from(zero);
                         x * i32::from(weights[k * cols + col])
                     }
                 };
@@ -94,7 +74,7 @@ fn products_with_bytes() {
             let product = Q8Gemm {
                 x: &x,
                 zero_point: ZeroPoint::PerTensor((case as i16 * 30 - 128) as i8),
-                input_rows: InputRows::Indirect { offsets: &at, taps },
+                input_rows: InputRows::Indirect { offsets: &offsets, taps },
                 rows,
                 channels,
                 weights: &packed,
@@ -102,12 +82,12 @@ fn products_with_bytes() {
             };
             let mut scratch = vec![0; scratch_len(isa, WeightShape { inner, cols }, rows, 1)];
             for clamp in [(-300.0, 300.0), (-100.0, 90.0)] {
-                let (biases, scales) = (zipped(isa, &bias), zipped(isa, &scale));
+                let (biases, scales) = (interleaved(isa, &bias), interleaved(isa, &scale));
                 let epilogue =
                     RequantizeInt8 { bias: &biases, scale: &scales, clamp, zero_point: 5 };
                 let mut out = vec![99_i8; rows * (cols + 2) + 1];
-                let place = OutputRows { data: &mut out, offset: 1, row_stride: cols + 2 };
-                product.run(isa, &epilogue, place, &mut scratch, None).unwrap();
+                let to = OutputRows { data: &mut out, offset: 1, row_stride: cols + 2 };
+                product.run(isa, &epilogue, to, &mut scratch, None).unwrap();
                 for (index, found) in out.iter().enumerate() {
                     let (row, col) =
                         (index.wrapping_sub(1) / (cols + 2), (index + cols + 1) % (cols + 2));
@@ -115,15 +95,15 @@ fn products_with_bytes() {
                         99
                     } else {
                         let sum = sum(row, col, (case as i16 * 30 - 128) as i8) + bias[col];
-                        rounded(sum, scale[col], clamp, 5)
+                        requantize(sum, scale[col], clamp, 5)
                     };
                     assert_eq!(i32::from(*found), wanted, "{isa:?}, case {case}, {row}, {col}");
                 }
             }
             let product = Q8Gemm { zero_point: ZeroPoint::PerRow(&zeros), ..product };
-            let (numbers, scales) = (vec![0.5; cols], zipped(isa, &scale));
+            let (numbers, scales) = (vec![0.5; cols], interleaved(isa, &scale));
             let steps: Vec<f32> = (0..rows).map(|row| row as f32 / 8.0).collect();
-            let numbers = zipped(isa, &numbers);
+            let numbers = interleaved(isa, &numbers);
             let epilogue = DequantizeF32 {
                 row_scale: &steps,
                 scale: &scales,
@@ -131,8 +111,8 @@ fn products_with_bytes() {
                 clamp: (-9.0, 9.0),
             };
             let mut out = vec![0.0_f32; rows * cols];
-            let place = OutputRows { data: &mut out, offset: 0, row_stride: cols };
-            product.run(isa, &epilogue, place, &mut scratch, None).unwrap();
+            let to = OutputRows { data: &mut out, offset: 0, row_stride: cols };
+            product.run(isa, &epilogue, to, &mut scratch, None).unwrap();
             for (index, found) in out.iter().enumerate() {
                 let (row, col) = (index / cols, index % cols);
                 let sum = sum(row, col, zeros[row]) as f32;
@@ -168,147 +148,7 @@ fn assert_short_slices_are_refused(
 }
 
 #[test]
-fn depthwise_convolutions() {
-    for isa in Isa::available() {
-        for (case, (rows, taps, count)) in (0..).zip([
-            (1, 9, 16),
-            (7, 9, 40),
-            (5, 25, 72),
-            (4, 9, 3),
-            (6, 4, 35),
-            (3, 49, 32),
-            (3, 25, 17),
-        ]) {
-            for seed in 0..4 {
-                let x = bytes(12 * count, seed);
-                let weights = bytes(taps * count, seed + case);
-                let places: Vec<u32> =
-                    (0..rows * taps)
-                        .map(|at| {
-                            if at % 7 == 3 { PADDING_OFFSET } else { (at * 5 % 12 * count) as u32 }
-                        })
-                        .collect();
-                let mut packed =
-                    vec![
-                        0;
-                        depthwise_nhwc_q8::packed_len(isa, KernelShape { taps, channels: count })
-                            .unwrap()
-                    ];
-                let weight = |tap: usize, channel: usize| weights[tap * count + channel];
-                depthwise_nhwc_q8::pack(
-                    isa,
-                    KernelShape { taps, channels: count },
-                    weight,
-                    &mut packed,
-                );
-                let bias: Vec<i32> = (0..count as i32).map(|channel| 70 * channel).collect();
-                let scale: Vec<f32> = (0..count).map(|at| (1 + at) as f32 / 1e6).collect();
-                let zeros = bytes(count.max(32), seed + 2);
-                let (biases, scales): (Vec<_>, Vec<_>) = (
-                    depthwise_nhwc_q8::interleave(isa, &bias).collect(),
-                    depthwise_nhwc_q8::interleave(isa, &scale).collect(),
-                );
-                let clamp = (-128.0, 120.0);
-                let epilogue =
-                    RequantizeInt8 { bias: &biases, scale: &scales, clamp, zero_point: -7 };
-                let conv = DepthwiseNhwcQ8 {
-                    x: &x,
-                    zero_points: &zeros,
-                    offsets: &places,
-                    taps,
-                    channels: count,
-                    weights: &packed,
-                };
-                let mut out = vec![0; rows * count];
-                conv.run(isa, &epilogue, &mut out, None).unwrap();
-                for (index, found) in out.iter().enumerate() {
-                    let (row, channel) = (index / count, index % count);
-                    let one = |tap: usize| {
-                        let x = match places[row * taps + tap] {
-                            PADDING_OFFSET => zeros[channel],
-                            place => x[place as usize + channel],
-                        };
-                        i32::from(x) * i32::from(weight(tap, channel))
-                    };
-                    let sum = bias[channel] + (0..taps).map(one).sum::<i32>();
-                    let wanted = rounded(sum, scale[channel], clamp, -7);
-                    assert_eq!(i32::from(*found), wanted, "{isa:?}, case {case}, {index}");
-                }
-                let short = DepthwiseNhwcQ8 { x: &x[count..], ..conv };
-                assert!(short.run(isa, &epilogue, &mut out, None).is_err() || rows * taps < 12);
-                assert!(conv.run(isa, &epilogue, &mut out[1..], None).is_err());
-            }
-        }
-    }
-}
-
-#[test]
-fn depthwise_pictures() {
-    let [height, width] = [9_usize, 23];
-    for isa in Isa::available() {
-        for (count, stride) in [(32, 1), (40, 2), (96, 1), (600, 1), (33, 3)] {
-            let x = bytes(height * width * count, 3);
-            let weights = bytes(9 * count, 4);
-            let weight = |tap: usize, channel: usize| weights[tap * count + channel];
-            let mut packed =
-                vec![
-                    0;
-                    depthwise_nhwc_q8::packed_len(isa, KernelShape { taps: 9, channels: count })
-                        .unwrap()
-                ];
-            depthwise_nhwc_q8::pack(
-                isa,
-                KernelShape { taps: 9, channels: count },
-                weight,
-                &mut packed,
-            );
-            let (rows, cols) = (height.div_ceil(stride), width.div_ceil(stride));
-            let place = |at: usize| {
-                let (result, tap) = (at / 9, at % 9);
-                let row = (result / cols * stride + tap / 3).wrapping_sub(1);
-                let col = (result % cols * stride + tap % 3).wrapping_sub(1);
-                let inside = row < height && col < width;
-                if inside { ((row * width + col) * count) as u32 } else { PADDING_OFFSET }
-            };
-            let places: Vec<u32> = (0..rows * cols * 9).map(place).collect();
-            let bias: Vec<i32> = (0..count as i32).map(|channel| 70 * channel).collect();
-            let scale: Vec<f32> = (0..count).map(|at| (1 + at) as f32 / 1e7).collect();
-            let (biases, scales): (Vec<_>, Vec<_>) = (
-                depthwise_nhwc_q8::interleave(isa, &bias).collect(),
-                depthwise_nhwc_q8::interleave(isa, &scale).collect(),
-            );
-            let clamp = (-128.0, 127.0);
-            let epilogue = RequantizeInt8 { bias: &biases, scale: &scales, clamp, zero_point: 0 };
-            let zeros = vec![-5; count];
-            let conv = DepthwiseNhwcQ8 {
-                x: &x,
-                zero_points: &zeros,
-                offsets: &places,
-                taps: 9,
-                channels: count,
-                weights: &packed,
-            };
-            let mut out = vec![0; rows * cols * count];
-            conv.run(isa, &epilogue, &mut out, pool::workers(2)).unwrap();
-            for (index, found) in out.iter().enumerate() {
-                let (row, channel) = (index / count, index % count);
-                let one = |tap: usize| {
-                    let x = match places[row * 9 + tap] {
-                        PADDING_OFFSET => -5,
-                        place => x[place as usize + channel],
-                    };
-                    i32::from(x) * i32::from(weight(tap, channel))
-                };
-                let sum = bias[channel] + (0..9).map(one).sum::<i32>();
-                let wanted = rounded(sum, scale[channel], clamp, 0);
-                assert_eq!(i32::from(*found), wanted, "{isa:?}, {count}, {stride}, {index}");
-            }
-        }
-    }
-}
-
-#[test]
-fn products_with_nibbles() {
+fn int4_weights() {
     for isa in Isa::available() {
         for (case, (rows, cols, chunks)) in
             (0..).zip([(1, 1, 1), (1, 70, 3), (3, 33, 2), (4, 40, 1), (70, 19, 5), (5, 8, 40)])

@@ -1,9 +1,8 @@
-//! Every operation on vectors, on every instruction set of this machine, against numbers one by
-//! one.
+//! Vector operations compared with scalar code, on every instruction set of this machine.
 
 use afferent_simd::{Float, Int, Isa, Mask, Routine, Simd};
 
-/// Numbers with all kinds of neighbours, more than any vector has lanes.
+/// Operands with special values in different lanes; more than any vector has lanes.
 const A: [f32; 19] = [
     1.5,
     -2.5,
@@ -47,7 +46,7 @@ const B: [f32; 19] = [
     5.0,
 ];
 
-/// Calls the closure with a vector of each and stores what it gives.
+/// Applies an operation to all vectors of both operands.
 struct Apply<F>(F);
 
 trait Operation {
@@ -99,7 +98,7 @@ operations! {
     multiplies: |_simd, a, b| a * b => a * b;
     divides: |_simd, a, b| a / b => a / b;
     negates: |_simd, a, _b| -a => -a;
-    // These products are exact, so that one rounding and two give the same.
+    // The products are exact, so that one rounding and two give the same result.
     multiplies_and_adds: |simd, a, b| a.mul_add(simd.splat(2.0), b) => a * 2.0 + b;
     takes_the_smaller: |_simd, a, b| a.min(b) => if a < b { a } else { b };
     takes_the_greater: |_simd, a, b| a.max(b) => if a > b { a } else { b };
@@ -111,7 +110,7 @@ operations! {
     finds_nan: |simd, a, _b| a.is_nan().select(simd.splat(1.0), a) => if a.is_nan() { 1.0 } else { a };
     joins_masks: |_simd, a, b| (!a.lt(b) & a.le(b) | a.is_nan()).select(a, b)
         => if a == b || a.is_nan() { a } else { b };
-    // Zero has a sign that integers lose.
+    // Adding zero removes the sign of zero, which integers do not have.
     rounds: |simd, a, b| (a.is_nan() | b.is_nan()).select(b, a.round_to_i32().to_f32() + simd.zero())
         => if b.is_nan() || a.is_nan() { b } else { a.round_ties_even() + 0.0 };
     moves_bits: |simd, a, _b| (a.to_bits().shl::<3>().shr::<4>() + simd.splat_i32(5)).bitcast()
@@ -170,7 +169,7 @@ impl Routine for Parts {
 }
 
 #[test]
-fn parts_reach_no_further() {
+fn partial_loads_and_stores_stay_inside() {
     Isa::available().for_each(|isa| isa.run(Parts));
 }
 
@@ -181,7 +180,7 @@ impl Routine for Bytes {
 
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
-        // The greatest magnitudes first, whose sums leave 16 bits.
+        // The largest magnitudes first, whose sums exceed 16 bits.
         let a: [u8; 64] = std::array::from_fn(|at| if at < 16 { 255 } else { (at * 37) as u8 });
         let b: [i8; 64] = std::array::from_fn(|at| if at < 16 { -128 } else { (at * 91) as i8 });
         let a_words: [f32; 16] = bytemuck::cast(a);
@@ -203,7 +202,7 @@ impl Routine for Bytes {
 }
 
 #[test]
-fn sums_of_products_of_bytes() {
+fn dot4_matches_scalar_code() {
     Isa::available().for_each(|isa| isa.run(Bytes));
 }
 
@@ -214,7 +213,7 @@ impl Routine for Halves {
 
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
-        // Both ends of 16 bits first, whose sums and differences wrap.
+        // Both ends of the 16-bit range first, whose sums and differences wrap.
         let ends = [i16::MIN, i16::MAX, -1, 0];
         let half =
             |at: usize, step: i16| ends.get(at).copied().unwrap_or((at as i16).wrapping_mul(step));
@@ -245,7 +244,7 @@ impl Routine for Halves {
 }
 
 #[test]
-fn halves_are_integers_of_16_bits() {
+fn i16_operations_match_scalar_code() {
     Isa::available().for_each(|isa| isa.run(Halves));
 }
 
@@ -272,6 +271,6 @@ impl Routine for LowestBytes {
 }
 
 #[test]
-fn the_lowest_bytes_of_three_vectors() {
+fn join_low_bytes_matches_scalar_code() {
     Isa::available().for_each(|isa| isa.run(LowestBytes));
 }

@@ -1,8 +1,8 @@
 //! Depthwise `f32` convolution of NHWC tensors.
 //!
-//! Vectors run along the channels. Kernels 3 and 5 columns wide have microkernels that load each input
-//! column once for all outputs that use it; other kernels compute a tile of adjacent outputs, with
-//! partial kernels at the left and right edges.
+//! Vectors run along the channels. Kernels 3 and 5 columns wide have microkernels that load each
+//! input column once for all outputs that use it; other kernels compute a tile of adjacent outputs,
+//! with partial kernels at the left and right edges.
 
 #![expect(unsafe_code, reason = "reads channels through pointers checked an image at a time")]
 
@@ -22,12 +22,12 @@ const INNER_TILE_COLS: usize = 6;
 /// Vectors of channels of a tile at an edge.
 const EDGE_TILE_VECTORS: usize = 4;
 
-/// Outputs whose accumulators stay in registers while the input columns pass by, for kernels 5 columns
-/// wide. Divides the width of common feature maps.
+/// Outputs whose accumulators stay in registers while the input columns pass by, for kernels 5
+/// columns wide. Divides the width of common feature maps.
 const SLIDING_COLS: usize = 7;
 
-/// Index of the output, of [`SLIDING_COLS`] outputs `stride` columns apart, that input column `column`
-/// contributes to through kernel column `tap`; `SLIDING_COLS` if there is none.
+/// Index of the output, of [`SLIDING_COLS`] outputs `stride` columns apart, that input column
+/// `column` contributes to through kernel column `tap`; `SLIDING_COLS` if there is none.
 const fn sliding_output(column: usize, tap: usize, stride: usize) -> usize {
     let exists = column >= tap && (column - tap).is_multiple_of(stride);
     if exists && (column - tap) / stride < SLIDING_COLS {
@@ -228,11 +228,12 @@ impl OutputRow<'_, '_> {
         (x, weights.wrapping_add(i * self.of.kernel[1] * channels + channel))
     }
 
-    /// Pointers to `R` input rows, and the weights of `R` kernel rows three columns wide, from kernel
-    /// row `first` on.
+    /// Pointers to `R` input rows, and the weights of `R` kernel rows three columns wide, from
+    /// kernel row `first` on.
     ///
     /// # Safety
-    /// The kernel has these rows inside the image, and a whole vector of channels from `channel` on.
+    /// The kernel has these rows inside the image, and a whole vector of channels from `channel`
+    /// on.
     #[inline(always)]
     unsafe fn three_wide_rows<S: Simd, const R: usize>(
         &self,
@@ -389,8 +390,8 @@ impl OutputRow<'_, '_> {
                 ($($column:literal)*) => {$(
                     let at = first.wrapping_add($column);
                     if const { $column < STRIDE * (SLIDING_COLS - 1) + 5 } && at < input[1] {
-                        // SAFETY: the row and the column are inside the image, which `check` verified
-                        // to be inside `x`.
+                        // SAFETY: the row and the column are inside the image, which `check`
+                        // verified to be inside `x`.
                         let x = unsafe { simd.load_ptr(row.wrapping_add(at * channels)) };
                         taps!($column, x, 0 1 2 3 4);
                     }
@@ -454,8 +455,8 @@ impl OutputRow<'_, '_> {
         }
     }
 
-    /// Computes `N` adjacent outputs from column `col` on, for `V` vectors of channels, with the given
-    /// kernel rows and columns. Several vectors are whole vectors.
+    /// Computes `N` adjacent outputs from column `col` on, for `V` vectors of channels, with the
+    /// given kernel rows and columns. Several vectors are whole vectors.
     #[inline(always)]
     fn tile<S: Simd, const N: usize, const V: usize>(
         &mut self,

@@ -1,8 +1,8 @@
 //! Depthwise int8 convolution of NHWC tensors through an indirection buffer.
 //!
 //! Kernel elements are widened to 16 bits and multiplied in pairs. With
-//! [`Simd::HAS_DOT4`](crate::Simd::HAS_DOT4), 3×3 kernels are computed by columns: the three bytes of a
-//! column share a word, and adjacent outputs reuse the columns that they have in common.
+//! [`Simd::HAS_DOT4`](crate::Simd::HAS_DOT4), 3×3 kernels are computed by columns: the three bytes
+//! of a column share a word, and adjacent outputs reuse the columns that they have in common.
 
 #![expect(unsafe_code, reason = "reads channels through checked offsets")]
 
@@ -33,11 +33,11 @@ const RUN_ELEMENTS: usize = 4096;
 pub struct DepthwiseNhwcQ8<'d> {
     /// Input: pixels of `channels` elements.
     pub x: &'d [i8],
-    /// Zero point of the input, which padding is read from: at least `channels` elements. Fewer than
-    /// [`panel_cols`] channels are faster with [`panel_cols`] elements.
+    /// Zero point of the input, which padding is read from: at least `channels` elements. Fewer
+    /// than [`panel_cols`] channels are faster with [`panel_cols`] elements.
     pub zero_points: &'d [i8],
-    /// Indirection buffer: offset of the first element of each pixel, `taps` entries per output pixel,
-    /// or [`PADDING_OFFSET`].
+    /// Indirection buffer: offset of the first element of each pixel, `taps` entries per output
+    /// pixel, or [`PADDING_OFFSET`].
     pub offsets: &'d [u32],
     /// Elements of the kernel.
     pub taps: usize,
@@ -129,8 +129,8 @@ pub fn pack(isa: Isa, shape: KernelShape, weight: impl Fn(usize, usize) -> i8, t
 }
 
 impl DepthwiseNhwcQ8<'_> {
-    /// Computes the convolution and stores it through `epilogue`, whose parameters are in the order of
-    /// [`interleave`]. `out` holds `channels` elements per output pixel.
+    /// Computes the convolution and stores it through `epilogue`, whose parameters are in the order
+    /// of [`interleave`]. `out` holds `channels` elements per output pixel.
     ///
     /// # Errors
     /// [`SizeError`] if a slice does not match the sizes.
@@ -215,7 +215,8 @@ impl Routine for OutputPixels<'_, '_> {
 }
 
 impl OutputPixels<'_, '_> {
-    /// Pointer to the pixel of kernel element `tap`. A tap beyond the last may point anywhere valid.
+    /// Pointer to the pixel of kernel element `tap`. A tap beyond the last may point anywhere
+    /// valid.
     #[inline(always)]
     fn tap_ptr(&self, offsets: &[u32], tap: usize) -> *const i8 {
         match offsets.get(tap) {
@@ -298,8 +299,8 @@ impl OutputPixels<'_, '_> {
             self.tap_ptr(taps, 3 + col).wrapping_add(channel),
             self.tap_ptr(taps, 6 + col).wrapping_add(channel),
         ];
-        // SAFETY: pixels are inside `x` or `zero_points`, which have all channels, and the block ends
-        // before the last of them.
+        // SAFETY: pixels are inside `x` or `zero_points`, which have all channels, and the block
+        // ends before the last of them.
         unsafe { simd.load_three_rows_ptr(rows) }
     }
 
@@ -310,8 +311,8 @@ impl OutputPixels<'_, '_> {
         let pixels = self.out.len() / channels;
         // A copy, so that stores to the output cannot alias it.
         let epilogue = *self.epilogue;
-        // Pixels from which two vectors can be read. What follows the channels is multiplied by zero
-        // weights.
+        // Pixels from which two vectors can be read. What follows the channels is multiplied by
+        // zero weights.
         let last = x.len().checked_sub(2 * S::LANES).filter(|_| zero_points.len() >= 2 * S::LANES);
         let is_wide = |offset: &u32| {
             last.is_some_and(|last| *offset == PADDING_OFFSET || *offset as usize <= last)
@@ -334,8 +335,8 @@ impl OutputPixels<'_, '_> {
                 for (pair, [a, b]) in pointers.iter().enumerate() {
                     let load = |pixel: *const i8| {
                         let from = pixel.wrapping_add(block.first_channel);
-                        // SAFETY: pixels are inside `x` or `zero_points`, which have all channels, and
-                        // the block ends before the last of them, or all pixels are wide.
+                        // SAFETY: pixels are inside `x` or `zero_points`, which have all channels,
+                        // and the block ends before the last of them, or all pixels are wide.
                         unsafe { simd.load_widened_i8_ptr(from) }
                     };
                     let b = if pair + 1 == PAIRS { simd.splat_i32(0) } else { load(*b) };
@@ -407,8 +408,8 @@ impl OutputPixels<'_, '_> {
     }
 }
 
-/// Number of columns that the second of two outputs shares with the first: its first columns with the
-/// last columns of the first output.
+/// Number of columns that the second of two outputs shares with the first: its first columns with
+/// the last columns of the first output.
 fn shared_columns(pair: &[u32]) -> usize {
     let (before, taps) = pair.split_at(TAPS_3X3);
     let same =

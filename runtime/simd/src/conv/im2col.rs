@@ -9,7 +9,8 @@ use crate::{
 /// Maximum vectors of a panel.
 const MAX_PANEL_VECTORS: usize = 32;
 
-/// Patches of one group of one image. Vector `i` of the operand is the patch of output position `i`.
+/// Patches of one group of one image. Vector `i` of the operand is the patch of output position
+/// `i`.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Im2col<'d> {
     /// Input from the first channel of the group on.

@@ -1,10 +1,11 @@
 //! Winograd convolution F(4×4, 3×3) of NHWC tensors with stride 1.
 //!
-//! A tile of 4 × 4 outputs takes 36 multiplications per pair of input and output channels instead of
-//! 144. Input tiles and kernels are transformed; each of the 36 elements of the transformed tiles is
-//! a matrix product over the channels; the products are transformed to outputs. Weights are in the
-//! packed format of the other convolutions and are transformed per strip of tiles, because loading
-//! transformed weights from memory takes longer than computing them.
+//! A tile of 4 × 4 outputs takes 36 multiplications per pair of input and output channels instead
+//! of
+//! 144. Input tiles and kernels are transformed; each of the 36 elements of the transformed tiles
+//!   is a matrix product over the channels; the products are transformed to outputs. Weights are in
+//!   the packed format of the other convolutions and are transformed per strip of tiles, because
+//!   loading transformed weights from memory takes longer than computing them.
 //!
 //! Source: Lavin and Gray 2015, arXiv 1509.09308.
 //!
@@ -167,8 +168,8 @@ impl ConvShape {
         winograd < (pixels * TAPS / direct_channels).saturating_mul(channel_pairs)
     }
 
-    /// Scratch buffer of the convolution on `threads` threads, in elements; `None` if a size is zero
-    /// or overflows.
+    /// Scratch buffer of the convolution on `threads` threads, in elements; `None` if a size is
+    /// zero or overflows.
     pub fn scratch_len(&self, kind: Kind, isa: Isa, threads: usize) -> Option<usize> {
         let Plan { layout, tasks, splits_by_strips, .. } = self.plan(kind, isa, threads)?;
         let private = layout.private_len()?.checked_mul(tasks)?;

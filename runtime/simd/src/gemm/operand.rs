@@ -53,8 +53,8 @@ pub struct StridedOperand<'d> {
 }
 
 impl<'d> StridedOperand<'d> {
-    /// Returns an operand with the given vectors and elements per vector; `None` if some are outside
-    /// `data`, or all elements of a vector share one location.
+    /// Returns an operand with the given vectors and elements per vector; `None` if some are
+    /// outside `data`, or all elements of a vector share one location.
     pub fn new(data: &'d [f32], vectors: Dim, elements: Dim) -> Option<Self> {
         let (Dim { len: count, stride }, Dim { len: depth, stride: k_stride }) =
             (vectors, elements);
@@ -101,8 +101,8 @@ fn pack(from: &[f32], stride: usize, k_stride: usize, part: PanelRange, to: &mut
         }
         return;
     }
-    /// Elements of each vector that are transposed at a time, so that source and destination stay in
-    /// the cache.
+    /// Elements of each vector that are transposed at a time, so that source and destination stay
+    /// in the cache.
     const TILE_DEPTH: usize = 16;
     for (tile, to) in to.chunks_mut(TILE_DEPTH * width).enumerate() {
         for vector in 0..count {

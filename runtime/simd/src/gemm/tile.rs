@@ -157,7 +157,8 @@ impl PanelProduct<'_> {
             return;
         }
         self.check();
-        // A loop, not a closure: vectors in a closure would be compiled without the instruction set.
+        // A loop, not a closure: vectors in a closure would be compiled without the instruction
+        // set.
         let count = self.rows.div_ceil(max_tile_rows::<S>());
         for index in 0..count {
             let Strip { row, rows } = strip(self.rows, count, index);
@@ -248,7 +249,8 @@ impl PanelProduct<'_> {
         for (i, row) in buffer.iter_mut().enumerate() {
             for (j, acc) in row.iter_mut().enumerate().take(self.cols) {
                 let index = start + self.out_strides.index(i, j);
-                // SAFETY: `check` verified that the element is inside; only this thread accesses it.
+                // SAFETY: `check` verified that the element is inside; only this thread accesses
+                // it.
                 *acc = unsafe { self.out.slice_mut(index, 1) }[0];
             }
         }
@@ -260,7 +262,8 @@ impl PanelProduct<'_> {
         for (i, row) in buffer.iter().enumerate() {
             for (j, acc) in row.iter().enumerate().take(self.cols) {
                 let index = start + self.out_strides.index(i, j);
-                // SAFETY: `check` verified that the element is inside; only this thread accesses it.
+                // SAFETY: `check` verified that the element is inside; only this thread accesses
+                // it.
                 let element = unsafe { self.out.slice_mut(index, 1) };
                 element[0] = *acc;
             }
@@ -286,8 +289,8 @@ impl PanelProduct<'_> {
     /// Computes the accumulators of a tile and writes them to `to`, rows `stride` elements apart.
     ///
     /// # Safety
-    /// `to` is valid for reads and writes of `R` rows of `cols` elements. `check` has passed, and the
-    /// strip that starts at `row` has `R` rows.
+    /// `to` is valid for reads and writes of `R` rows of `cols` elements. `check` has passed, and
+    /// the strip that starts at `row` has `R` rows.
     #[inline(always)]
     unsafe fn accumulate<S: Simd, M: MultiplyAdd, const R: usize, const C: usize>(
         &self,

@@ -1,13 +1,13 @@
 //! 24-bit weights: fixed-point integers with a unit per column.
 //!
 //! A single row is bound by the bandwidth of its weights, and three bytes load faster than four. A
-//! weight is rounded as if it had been added to the largest weight of its column, so that the error of
-//! a dot product is at most that of another order of additions.
+//! weight is rounded as if it had been added to the largest weight of its column, so that the error
+//! of a dot product is at most that of another order of additions.
 //!
-//! Panels are two vectors wide and stored in pairs. Three of the four vectors of a row are stored in
-//! three vectors of 32-bit words. The lowest bytes of these words are the three bytes of the fourth
-//! vector. A word is loaded as it is: its lowest byte is part of the integer, and packing subtracts
-//! its value from the upper bytes.
+//! Panels are two vectors wide and stored in pairs. Three of the four vectors of a row are stored
+//! in three vectors of 32-bit words. The lowest bytes of these words are the three bytes of the
+//! fourth vector. A word is loaded as it is: its lowest byte is part of the integer, and packing
+//! subtracts its value from the upper bytes.
 
 use super::WeightShape;
 use crate::{Float, Int, Isa, Mask, Routine, Simd, SizeError};
@@ -70,8 +70,8 @@ impl<'d> Fixed24<'d> {
         4 * isa.lanes() * inner
     }
 
-    /// Packs weights. `panel(col, to)` writes the panel whose first column is `col` in the format of
-    /// [`pack`](super::pack).
+    /// Packs weights. `panel(col, to)` writes the panel whose first column is `col` in the format
+    /// of [`pack`](super::pack).
     ///
     /// Returns false if the weights are not suitable: some are not finite, a column has many zeros
     /// that would not stay exact, or the range of magnitudes of a column is too wide for 24 bits.

@@ -9,8 +9,8 @@ use super::{
 };
 use crate::{Float, Routine, Simd};
 
-/// The only row of a block, and the first row of its weights. Compiled separately from tiles, so that
-/// it does not take registers from them.
+/// The only row of a block, and the first row of its weights. Compiled separately from tiles, so
+/// that it does not take registers from them.
 pub(super) struct SingleRow<'p, 'd, W: WeightFormat>(
     pub(super) PanelRow<W>,
     pub(super) Block<'p, 'd>,
@@ -89,8 +89,8 @@ impl Block<'_, '_> {
                 // SAFETY: `check` verified that each run is inside the input or the zeros.
                 let factor = W::scale_input(simd, unsafe { *a.wrapping_add(k) });
                 for (stream, accumulators) in running.iter_mut().enumerate() {
-                    // SAFETY: `check` verified the length of the weights: each panel has `inner` rows
-                    // of two vectors.
+                    // SAFETY: `check` verified the length of the weights: each panel has `inner`
+                    // rows of two vectors.
                     let columns = unsafe { b.next_panel(stream).load::<S, 2>(simd) };
                     for (acc, column) in accumulators.iter_mut().zip(columns) {
                         *acc = factor.mul_add(column, *acc);

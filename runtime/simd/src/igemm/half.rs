@@ -1,7 +1,7 @@
 //! 16-bit weights.
 //!
-//! Panels are two vectors wide. A word of 32 bits holds a weight of the first vector in its lower half
-//! and the weight of the same lane of the second vector in its upper half.
+//! Panels are two vectors wide. A word of 32 bits holds a weight of the first vector in its lower
+//! half and the weight of the same lane of the second vector in its upper half.
 
 use afferent_core::{bf16, f16};
 

@@ -92,8 +92,8 @@ pub(super) fn run_single_row(isa: Isa, block: Block<'_, '_>) {
     }
 }
 
-/// Computes `block`, which has been checked, with 24-bit weights. The first rows of each panel store
-/// its weights to `unpacked`, for the other rows.
+/// Computes `block`, which has been checked, with 24-bit weights. The first rows of each panel
+/// store its weights to `unpacked`, for the other rows.
 #[inline(never)]
 pub(super) fn run_unpacked(isa: Isa, block: Block<'_, '_>, unpacked: &mut [f32]) {
     let PackedWeights::Fixed24(all) = block.product.weights else { return };
@@ -333,8 +333,8 @@ impl Block<'_, '_> {
                 b.next_row(PREFETCH_ROWS).prefetch::<S, C>(simd);
                 simd.prefetch(side.prefetch);
                 side.prefetch = side.prefetch.wrapping_add(side.prefetch_step);
-                // SAFETY: `check` verified the length of the weights: each panel has `inner` rows of
-                // `C` vectors.
+                // SAFETY: `check` verified the length of the weights: each panel has `inner` rows
+                // of `C` vectors.
                 let mut columns = unsafe { b.load::<S, C>(simd) };
                 if R > 1 {
                     for column in &mut columns {

@@ -25,8 +25,8 @@ pub(super) trait WeightFormat: Copy {
     /// True if accumulators are multiplied by the units of their columns.
     const SCALED: bool = false;
 
-    /// Loads the first `C` vectors of the row at `ptr`. Of a pair, they belong to the first panel, or
-    /// to the second if `second` is true.
+    /// Loads the first `C` vectors of the row at `ptr`. Of a pair, they belong to the first panel,
+    /// or to the second if `second` is true.
     ///
     /// # Safety
     /// `ptr` is valid for reads of the row.

@@ -1,11 +1,12 @@
 //! GEMM of int8 rows with int4 weights, which stay packed in memory (blockwise quantization).
 //!
-//! A column is cut into chunks of [`CHUNK_LEN`] weights, each with a factor. Dot products of a chunk
-//! are integers; the sum over chunks is `f32`. Weights are stored unsigned, with 8 as zero point.
+//! A column is cut into chunks of [`CHUNK_LEN`] weights, each with a factor. Dot products of a
+//! chunk are integers; the sum over chunks is `f32`. Weights are stored unsigned, with 8 as zero
+//! point.
 //!
-//! A panel is one vector of columns wide. Per pair of chunks it stores the chunks of all columns, and
-//! then a vector of their factors: `bf16`, in the upper half of each lane for the first chunk and in
-//! the lower half for the second.
+//! A panel is one vector of columns wide. Per pair of chunks it stores the chunks of all columns,
+//! and then a vector of their factors: `bf16`, in the upper half of each lane for the first chunk
+//! and in the lower half for the second.
 
 #![expect(unsafe_code, reason = "loads operands and stores accumulators through checked pointers")]
 
@@ -90,9 +91,9 @@ pub fn packed_len(isa: Isa, ChunkedShape { chunks, cols }: ChunkedShape) -> Opti
 /// point 8.
 pub type RawChunk = [u8; CHUNK_LEN / 2];
 
-/// Packs weights into zeros. `chunk(chunk, col)` returns a chunk of a column and its factor, which is
-/// truncated to `bf16`. The sum of the weights of each column, including the factors, is written to
-/// `sums`.
+/// Packs weights into zeros. `chunk(chunk, col)` returns a chunk of a column and its factor, which
+/// is truncated to `bf16`. The sum of the weights of each column, including the factors, is written
+/// to `sums`.
 ///
 /// # Panics
 /// If `to` is shorter than [`packed_len`], or `sums` has fewer elements than columns.
@@ -126,8 +127,8 @@ pub fn pack(
     }
 }
 
-/// Packs a chunk: each byte holds a weight of the first half of the chunk in its lower four bits and a
-/// weight of the second half in its upper four bits. Also returns the sum of the weights.
+/// Packs a chunk: each byte holds a weight of the first half of the chunk in its lower four bits
+/// and a weight of the second half in its upper four bits. Also returns the sum of the weights.
 #[inline(always)]
 fn pack_chunk(raw: RawChunk) -> ([i32; CHUNK_WORDS], i32) {
     let (first, second) = raw.split_at(CHUNK_LEN / 4);
@@ -210,8 +211,8 @@ struct PanelStreams {
     distance: usize,
 }
 
-/// Unpacked weights of a chunk: for each word those of the first half and of the second half, and the
-/// factors of the columns.
+/// Unpacked weights of a chunk: for each word those of the first half and of the second half, and
+/// the factors of the columns.
 struct UnpackedChunk<S: Simd> {
     nibbles: [[S::I32; 2]; CHUNK_WORDS],
     scale: S::F32,
@@ -249,8 +250,8 @@ impl Routine for Block<'_, '_> {
 }
 
 impl Block<'_, '_> {
-    /// Computes one row of `P` panels. Each panel of a stream continues in memory where the previous
-    /// panel of the stream ended.
+    /// Computes one row of `P` panels. Each panel of a stream continues in memory where the
+    /// previous panel of the stream ended.
     #[inline(always)]
     fn single_row<S: Simd, const P: usize>(
         &self,

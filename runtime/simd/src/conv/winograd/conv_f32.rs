@@ -1,6 +1,7 @@
 //! `f32` convolution.
 //!
-//! Errors are within 1e-5 of the largest output. An infinite input makes all outputs of its tile NaN.
+//! Errors are within 1e-5 of the largest output. An infinite input makes all outputs of its tile
+//! NaN.
 
 #![expect(unsafe_code, reason = "reads and writes tiles through checked pointers")]
 
@@ -28,8 +29,8 @@ pub struct WinogradF32<'d> {
     pub x: &'d [f32],
     /// At least `in_channels` zeros.
     pub zeros: &'d [f32],
-    /// Weights, packed by [`igemm::pack`](crate::igemm::pack): per output channel the weights of all
-    /// input channels for the first kernel element, then for the second, and so on.
+    /// Weights, packed by [`igemm::pack`](crate::igemm::pack): per output channel the weights of
+    /// all input channels for the first kernel element, then for the second, and so on.
     pub weights: &'d [f32],
     /// Epilogue.
     pub epilogue: BiasActivation<'d>,

@@ -2,7 +2,8 @@
 //!
 //! Transformed inputs and weights are 16-bit integers, two channels per word. Products wrap at 32
 //! bits, and so do the output transforms, which yield the outputs times 9 and a power of two of at
-//! most 64. The lower 26 bits of the outputs are exact, which suffices if [`is_exact`] returns true.
+//! most 64. The lower 26 bits of the outputs are exact, which suffices if [`is_exact`] returns
+//! true.
 
 #![expect(unsafe_code, reason = "reads and writes tiles through checked pointers")]
 
@@ -40,8 +41,8 @@ pub struct WinogradQ8<'d, E> {
     pub x: &'d [i8],
     /// Zero point of the input, repeated for at least `in_channels` elements.
     pub zero_points: &'d [i8],
-    /// Weights, packed by [`q8::pack`](crate::qgemm::q8::pack): per output channel the weights of all
-    /// input channels for the first kernel element, then for the second, and so on.
+    /// Weights, packed by [`q8::pack`](crate::qgemm::q8::pack): per output channel the weights of
+    /// all input channels for the first kernel element, then for the second, and so on.
     pub weights: &'d [i8],
     /// Epilogue; its rows are output pixels.
     pub epilogue: &'d E,
@@ -64,8 +65,8 @@ pub fn supports_channels(in_channels: usize) -> bool {
 
 impl<E: Epilogue> WinogradQ8<'_, E> {
     /// Computes the convolution, applies the epilogue and writes to `out`: batch, rows, columns,
-    /// channels. `scratch` holds [`ConvShape::scratch_len`] elements. An output channel may be wrong
-    /// if [`is_exact`] returns false for its weights.
+    /// channels. `scratch` holds [`ConvShape::scratch_len`] elements. An output channel may be
+    /// wrong if [`is_exact`] returns false for its weights.
     ///
     /// # Errors
     /// [`SizeError`] if a slice does not match the sizes, or [`supports_channels`] returns false.
@@ -247,8 +248,8 @@ impl<E: Epilogue> Convolution for WinogradQ8<'_, E> {
                         let row = (channels.start + quad * QUAD) * layout.panel_cols;
                         let from = from.wrapping_add(row + c * vector_bytes);
                         let next = from.wrapping_add(2 * layout.panel_cols);
-                        // SAFETY: the panel has `C` vectors of quads per quad and kernel element, or
-                        // twice as many vectors of pairs.
+                        // SAFETY: the panel has `C` vectors of quads per quad and kernel element,
+                        // or twice as many vectors of pairs.
                         [first[i][j], second[i][j]] = unsafe { load_widened(simd, from, next) };
                     }
                 }

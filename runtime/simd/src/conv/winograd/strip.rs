@@ -34,12 +34,12 @@ pub(super) trait Convolution: Sync {
     /// Input, and a pixel of padding: one value per channel or more.
     fn input(&self) -> (&[Self::In], &[Self::In]);
 
-    /// Transforms `channels` of an input tile. Elements of the transformed tile are written `stride`
-    /// words apart.
+    /// Transforms `channels` of an input tile. Elements of the transformed tile are written
+    /// `stride` words apart.
     ///
     /// # Safety
-    /// The pixels are valid for reads of all these channels. Each element of `to` is valid for writes
-    /// of the words of a block, in whole vectors.
+    /// The pixels are valid for reads of all these channels. Each element of `to` is valid for
+    /// writes of the words of a block, in whole vectors.
     unsafe fn transform_inputs<S: Simd>(
         &self,
         simd: S,
@@ -49,8 +49,8 @@ pub(super) trait Convolution: Sync {
         stride: usize,
     );
 
-    /// Transforms the weights of a panel for `channels` of `in_channels` input channels: `C` vectors
-    /// per word, with the strides of `layout`.
+    /// Transforms the weights of a panel for `channels` of `in_channels` input channels: `C`
+    /// vectors per word, with the strides of `layout`.
     ///
     /// # Safety
     /// The convolution has such a panel, and `to` is valid for writes of its transformed weights.
@@ -97,8 +97,8 @@ pub(super) struct OutputRegion {
 
 /// Layout of the scratch buffers, in words.
 ///
-/// The elements of a transformed tile or kernel are adjacent, so that each transform reads and writes
-/// one contiguous piece.
+/// The elements of a transformed tile or kernel are adjacent, so that each transform reads and
+/// writes one contiguous piece.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct BufferLayout {
     /// Words of a block of channels: length of an element of a transformed input tile.
@@ -119,8 +119,8 @@ pub(super) struct BufferLayout {
 }
 
 impl BufferLayout {
-    /// Layout for strips of `tiles` tiles with `words` words per pixel, in whole vectors; `None` if a
-    /// length overflows.
+    /// Layout for strips of `tiles` tiles with `words` words per pixel, in whole vectors; `None` if
+    /// a length overflows.
     pub(super) fn new(words: usize, tiles: usize, panel_cols: usize) -> Option<Self> {
         let (blocks, block_words) = (words.div_ceil(BLOCK_WORDS), words.min(BLOCK_WORDS));
         let input_tile_stride = TILE_ELEMENTS * block_words + TILE_PADDING_WORDS;
@@ -144,7 +144,8 @@ impl BufferLayout {
         self.block_words * self.panel_tile_stride
     }
 
-    /// Private buffer of a task: transformed weights of a panel and a block, and products of a panel.
+    /// Private buffer of a task: transformed weights of a panel and a block, and products of a
+    /// panel.
     pub(super) fn private_len(&self) -> Option<usize> {
         self.weights_len().checked_add(self.products_len)
     }
@@ -234,8 +235,8 @@ impl<C: Convolution> Routine for TransformInputs<'_, '_, C> {
         for tile in 0..tiles {
             let pixels = strip.input_tile(strip.first_tile + tile);
             let to = to.as_mut_ptr().wrapping_add(tile * layout.input_tile_stride);
-            // SAFETY: the length of the input has been checked, so that pixels have all channels. The
-            // assertion verified that all tiles fit, with whole vectors of channels.
+            // SAFETY: the length of the input has been checked, so that pixels have all channels.
+            // The assertion verified that all tiles fit, with whole vectors of channels.
             unsafe {
                 strip.conv.transform_inputs(
                     simd,
@@ -298,7 +299,8 @@ pub(super) struct Buffers<'m> {
     pub(super) private: &'m mut [f32],
 }
 
-/// Multiplies the transformed inputs of a strip with the weights of `panels`, and stores the outputs.
+/// Multiplies the transformed inputs of a strip with the weights of `panels`, and stores the
+/// outputs.
 pub(super) struct MultiplyPanels<'c, 'm, C: Convolution> {
     pub(super) strip: Strip<'c, C>,
     pub(super) panels: Range<usize>,
@@ -333,8 +335,8 @@ impl<C: Convolution> MultiplyPanels<'_, '_, C> {
                 let channels = strip.block_channels(block);
                 let depth = channels.len() / C::CHANNELS_PER_WORD;
                 let (in_channels, to) = (strip.shape.in_channels, weights.as_mut_ptr());
-                // SAFETY: the length of the weights has been checked, and the buffer holds the words
-                // of a block for each element.
+                // SAFETY: the length of the weights has been checked, and the buffer holds the
+                // words of a block for each element.
                 unsafe {
                     strip.conv.transform_weights::<S, V>(
                         simd,

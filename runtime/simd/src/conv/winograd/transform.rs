@@ -1,8 +1,8 @@
 //! Winograd transforms of inputs, weights and products.
 //!
-//! The transforms evaluate polynomials of degree 5 at five points and at infinity. The points of the
-//! `f32` transforms are 0, ±√½ and ±√2, whose rounding error is a quarter of that of 0, ±1 and ±2.
-//! The integer transforms use the latter and are exact: weights are scaled by up to 24 to avoid
+//! The transforms evaluate polynomials of degree 5 at five points and at infinity. The points of
+//! the `f32` transforms are 0, ±√½ and ±√2, whose rounding error is a quarter of that of 0, ±1 and
+//! ±2. The integer transforms use the latter and are exact: weights are scaled by up to 24 to avoid
 //! fractions, and outputs are divided by the same factors.
 
 use core::f32::consts::{FRAC_1_SQRT_2, SQRT_2};
@@ -80,8 +80,8 @@ fn times_6<I: Int>(x: I) -> I {
     (x + x.shl::<1>()).shl::<1>()
 }
 
-/// One-dimensional input transform of 16-bit integers. After both dimensions, inputs within ±255 fit
-/// 16 bits.
+/// One-dimensional input transform of 16-bit integers. After both dimensions, inputs within ±255
+/// fit 16 bits.
 #[inline(always)]
 fn input_i16<S: Simd>(_: S, d: [S::I32; 6]) -> [S::I32; 6] {
     let even_a = d[4].sub_i16(quadruple_i16(d[2]));
@@ -113,8 +113,8 @@ fn weight_i16<S: Simd>(_: S, g: [S::I32; 3]) -> [S::I32; 6] {
     ]
 }
 
-/// One-dimensional output transform of wrapping 32-bit integers. Results are scaled by 3 and by 2 to
-/// the power of [`OUTPUT_SHIFTS`].
+/// One-dimensional output transform of wrapping 32-bit integers. Results are scaled by 3 and by 2
+/// to the power of [`OUTPUT_SHIFTS`].
 #[inline(always)]
 fn output_i32<S: Simd>(_: S, m: [S::I32; 6]) -> [S::I32; 4] {
     let (even_a, odd_a) = (m[1] + m[2], m[1] - m[2]);

@@ -91,8 +91,8 @@ pub(crate) fn dot4_offset(isa: Isa) -> u8 {
     isa.run(GetConstants).dot4_offset
 }
 
-/// Rows that are prepared together: few if all weights stay in the cache, more if the weights are read
-/// again for each block.
+/// Rows that are prepared together: few if all weights stay in the cache, more if the weights are
+/// read again for each block.
 pub(super) fn block_rows(isa: Isa, shape: WeightShape, rows: usize) -> usize {
     let WeightShape { inner, cols } = shape;
     let bytes = if inner.saturating_mul(cols) <= L2_BYTES { L1_ROW_BYTES } else { L2_BYTES };
@@ -138,8 +138,8 @@ fn add_offset<S: Simd>(x: i8) -> u8 {
 /// Maximum bytes of a run that is written in one piece.
 const SHORT_RUN: usize = 32;
 
-/// Conversion of input bytes to prepared rows. A trait, not a closure, which might be compiled without
-/// the instruction set of the calling function.
+/// Conversion of input bytes to prepared rows. A trait, not a closure, which might be compiled
+/// without the instruction set of the calling function.
 trait Prepare {
     type To: Copy;
 
@@ -219,8 +219,8 @@ pub(super) fn run<E: Epilogue>(isa: Isa, block: Block<'_, '_, E>) {
     }
 }
 
-/// Prepares rows. Compiled separately from [`MultiplyRows`], so that it does not take registers from
-/// it.
+/// Prepares rows. Compiled separately from [`MultiplyRows`], so that it does not take registers
+/// from it.
 struct PrepareRows<'a, 'p, 'd, E: Epilogue> {
     block: &'a Block<'p, 'd, E>,
     first_row: usize,
@@ -297,8 +297,8 @@ impl<E: Epilogue> Block<'_, '_, E> {
         is_contiguous.then(|| &self.product.x[first_row * stride..][..count * stride])
     }
 
-    /// Writes a prepared row to the start of `to`, with `padding` for padding. The elements after the
-    /// row may be overwritten.
+    /// Writes a prepared row to the start of `to`, with `padding` for padding. The elements after
+    /// the row may be overwritten.
     #[inline(always)]
     fn prepare_row<P: Prepare>(&self, row: usize, to: &mut [P::To], padding: P::To, prepare: &P) {
         let Q8Gemm { x, input_rows, channels, .. } = self.product;
