@@ -10,14 +10,13 @@
 //! | `app` | the builder |
 //! | `run`, `replay`, `test`, `top`, `graph_file`, `nodes`, `new`, `model` | one command each |
 //! | `serve` | figures over HTTP, for `top` and Prometheus |
-//! | `output`, `table`, `npy` | files and text that commands write |
+//! | `output`, `table` | files and text that commands write |
 
 mod app;
 mod graph_file;
 mod model;
 mod new;
 mod nodes;
-mod npy;
 mod output;
 mod replay;
 mod run;

@@ -1,9 +1,7 @@
-//! `afferent model`: looks into a program, runs it, verifies it, compares two, or lets one speak.
+//! `afferent model`: commands on ExecuTorch programs.
 
 mod compare;
-mod contents;
 mod diff;
-mod etdump;
 mod generate;
 mod info;
 mod input;
@@ -23,13 +21,13 @@ use crate::App;
 pub(crate) enum ModelCommand {
     /// Show methods, inputs, outputs, operators, delegates and memory of a program
     Info(info::InfoArgs),
-    /// Run one method on NPY files and print how long it took, as one JSON object
+    /// Run one method on NPY files and print its times as one JSON object
     Run(run::RunArgs),
-    /// Run the test cases of a bundled program (.bpte); exit with 1 where a result is wrong
+    /// Run the test cases of a bundled program (.bpte); exit with 1 if an output is wrong
     Verify(verify::VerifyArgs),
-    /// Compare the outputs of two programs on the same inputs; exit with 1 where they differ
+    /// Compare the outputs of two programs on the same inputs; exit with 1 if they differ
     Diff(diff::DiffArgs),
-    /// Print the answer of a language model as it comes, and its speed
+    /// Stream the answer of a language model, and print its speed
     Generate(generate::GenerateArgs),
 }
 
@@ -43,7 +41,7 @@ pub(crate) fn model(app: &App, command: &ModelCommand) -> anyhow::Result<ExitCod
     }
 }
 
-/// A program and its data files.
+/// Program and its data files.
 #[derive(Args)]
 struct ProgramFile {
     /// Program file (.pte, or .bpte with test cases)
@@ -55,7 +53,7 @@ struct ProgramFile {
     access: AccessArgs,
 }
 
-/// How files are opened.
+/// Access to files.
 #[derive(Args, Clone, Copy)]
 struct AccessArgs {
     /// Read files instead of mapping them; for files that may change while they are in use
@@ -64,27 +62,27 @@ struct AccessArgs {
 }
 
 impl AccessArgs {
-    fn access(self) -> FileAccess {
+    fn file_access(self) -> FileAccess {
         if self.no_map { FileAccess::Read } else { FileAccess::Map }
     }
 }
 
 impl ProgramFile {
     fn open(&self) -> anyhow::Result<Arc<ModelFile>> {
-        Ok(ModelFile::open_with(&self.file, &self.ptd, self.access.access())?)
+        Ok(ModelFile::open_with(&self.file, &self.ptd, self.access.file_access())?)
     }
 }
 
-/// Where weights are kept between starts.
+/// Weight cache.
 #[derive(Args)]
 struct CacheArgs {
-    /// Keep prepared weights in this folder, so that the next start maps them
+    /// Store packed weights in this folder; the next start maps them
     #[arg(long, value_name = "DIR")]
     weight_cache: Option<PathBuf>,
 }
 
 impl CacheArgs {
-    /// An instance of `file` whose method `name` is loaded; what is wrong with the cache is printed.
+    /// Loads method `name` of a new instance of `file`. Prints errors of the weight cache.
     fn load(
         &self,
         file: Arc<ModelFile>,
@@ -94,8 +92,8 @@ impl CacheArgs {
         let weight_cache = self.weight_cache.as_deref().map(Arc::from);
         let mut model = Model::new(file, ModelOptions { weight_cache, ..options });
         model.load_method(name)?;
-        for problem in model.weight_cache_errors() {
-            crate::say(format_args!("warning: {problem}"));
+        for error in model.weight_cache_errors() {
+            crate::say(format_args!("warning: {error}"));
         }
         Ok(model)
     }

@@ -1,4 +1,4 @@
-//! `afferent new`: the beginnings of something new.
+//! `afferent new`: writes the source code of a new node.
 
 use std::{
     fs,
@@ -11,7 +11,7 @@ use clap::{Args, Subcommand, ValueEnum};
 
 #[derive(Subcommand)]
 pub(crate) enum NewCommand {
-    /// Write a node with its contract and a test, and put it into the list of its crate
+    /// Write a node with its contract and a test, and add it to the list of its crate
     Node(NewNodeArgs),
 }
 
@@ -19,21 +19,21 @@ pub(crate) enum NewCommand {
 pub(crate) struct NewNodeArgs {
     /// Name of the node in graph files, such as noise_gate
     name: String,
-    /// What it does with packets
+    /// Role of the node in a graph
     #[arg(long, value_enum, default_value_t = Shape::Step)]
     shape: Shape,
-    /// The crate that gets it
+    /// Folder of the crate
     #[arg(long = "crate", value_name = "FOLDER", default_value = ".")]
     folder: PathBuf,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Shape {
-    /// Makes packets
+    /// Has outputs only
     Source,
-    /// Makes packets of packets
+    /// Has inputs and outputs
     Step,
-    /// Takes packets
+    /// Has inputs only
     Sink,
 }
 
@@ -43,18 +43,18 @@ pub(crate) fn new(command: &NewCommand) -> anyhow::Result<ExitCode> {
     check(name, *shape)?;
     let roots = ["lib.rs", "main.rs"].map(|root| folder.join("src").join(root));
     let Some(root) = roots.iter().find(|root| root.exists()) else {
-        bail!("there is no crate in {}: `cargo new` makes one", folder.display());
+        bail!("there is no crate in {}; `cargo new` creates one", folder.display());
     };
     let file = folder.join("src").join(format!("{name}.rs"));
-    ensure!(!file.exists(), "{} is there already", file.display());
+    ensure!(!file.exists(), "{} already exists", file.display());
     let text = fs::read_to_string(root).with_context(|| cannot("read", root))?;
-    let listed = listed(&text, name)?;
+    let with_node = add_to_root(&text, name)?;
     fs::write(&file, source(name, *shape)).with_context(|| cannot("write", &file))?;
-    fs::write(root, listed).with_context(|| cannot("write", root))?;
+    fs::write(root, with_node).with_context(|| cannot("write", root))?;
     let type_name = type_name(name);
     crate::print(&format!(
-        "wrote {}, and {type_name} into the list of {}\n\n\
-         Next: say in the file what the node does, then `cargo test`. It needs the crate\n\
+        "wrote {}, and added {type_name} to the list in {}\n\n\
+         Next: describe the node in the file, then run `cargo test`. It needs the crate\n\
          afferent-graph, afferent-messages for payload types, and afferent-core for tensors. With\n\
          the crate afferent, a program with the node is\n\n    \
          fn main() -> std::process::ExitCode {{ afferent::App::new().nodes(NODES).main() }}\n",
@@ -68,8 +68,8 @@ fn cannot(verb: &str, path: &Path) -> String {
     format!("cannot {verb} {}", path.display())
 }
 
-/// Words that cannot be the name of a module: those of Rust, roots of crates, and crates that the
-/// root of a crate with nodes names.
+/// Names that a module cannot have: Rust keywords, crate roots, and crates that the root of a node
+/// crate refers to.
 const RESERVED: &str = "abstract as async await become box break const continue crate do dyn else \
     enum extern false final fn for gen if impl in let loop macro match mod move mut override priv \
     pub ref return self static struct super trait true try type typeof unsafe unsized use virtual \
@@ -79,23 +79,23 @@ fn check(name: &str, shape: Shape) -> anyhow::Result<()> {
     ensure!(
         name.starts_with(|c: char| c.is_ascii_lowercase())
             && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_'),
-        "{name:?} cannot be the name of a node: write it in small letters, digits and \"_\""
+        "{name:?} cannot be the name of a node: use lower-case letters, digits and \"_\""
     );
     ensure!(
         !RESERVED.split_whitespace().any(|word| word == name),
-        "{name:?} cannot be the name of a node: Rust has another use for it"
+        "{name:?} cannot be the name of a node: it is reserved in Rust"
     );
     let type_name = type_name(name);
     let code = template(shape).lines().filter(|line| !line.trim_start().starts_with("//"));
     let is_word = |c: char| c.is_alphanumeric() || "_{}".contains(c);
     ensure!(
         !code.flat_map(|line| line.split(|c| !is_word(c))).any(|word| word == type_name),
-        "{name:?} cannot be the name of a node: its file has another use for {type_name}"
+        "{name:?} cannot be the name of a node: its file uses {type_name} for another type"
     );
     Ok(())
 }
 
-/// `noise_gate` as `NoiseGate`.
+/// Converts a node name to a type name: `noise_gate` to `NoiseGate`.
 fn type_name(name: &str) -> String {
     name.split('_')
         .flat_map(|word| {
@@ -105,25 +105,25 @@ fn type_name(name: &str) -> String {
         .collect()
 }
 
-/// The root `text` of a crate with the module `name` and its entry in the list of nodes, both in
-/// the order of the alphabet.
-fn listed(text: &str, name: &str) -> anyhow::Result<String> {
+/// Adds the module `name` and its entry in the list of nodes to the crate root `text`, both in
+/// alphabetical order.
+fn add_to_root(text: &str, name: &str) -> anyhow::Result<String> {
     let type_name = type_name(name);
     let module = format!("mod {name};");
     let entry = format!("    afferent_graph::NodeDef::of::<{name}::{type_name}>,");
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
-    ensure!(!lines.contains(&module), "the crate has a module {name} already");
+    ensure!(!lines.contains(&module), "the crate already has a module {name}");
     let is_module = |line: &String| line.starts_with("mod ") && line.ends_with(';');
     let after = lines.iter().rposition(|line| is_module(line) && *line < module);
     let before = lines.iter().position(is_module);
-    let place = match (after, before) {
+    let at = match (after, before) {
         (Some(after), _) => after + 1,
         (None, Some(before)) => before,
-        (None, None) => header(&lines),
+        (None, None) => header_len(&lines),
     };
-    lines.insert(place, module);
-    if before.is_none() && place > 0 {
-        lines.insert(place, String::new());
+    lines.insert(at, module);
+    if before.is_none() && at > 0 {
+        lines.insert(at, String::new());
     }
     let begin = lines.iter().position(|line| line.contains("const NODES"));
     let Some(begin) = begin else {
@@ -137,21 +137,21 @@ fn listed(text: &str, name: &str) -> anyhow::Result<String> {
         return Ok(lines.join("\n") + "\n");
     };
     let Some((begin, end)) = nodes_list(&mut lines, begin) else {
-        bail!("the list NODES is not written \"&[…];\": add {type_name} by hand");
+        bail!("the list NODES is not written as \"&[…];\": add {type_name} by hand");
     };
-    // Compared by the name of the type, whatever path stands before it.
+    // Entries are ordered by type name, without the path.
     let key = |line: &str| {
         let inner = line.split_once("::<").map_or(line, |(_, inner)| inner);
         let path = inner.split('>').next().unwrap_or(inner);
         path.rsplit("::").next().unwrap_or(path).to_owned()
     };
-    let place = lines[begin + 1..end].iter().position(|line| key(line) > type_name);
-    lines.insert(place.map_or(end, |place| begin + 1 + place), entry);
+    let next = lines[begin + 1..end].iter().position(|line| key(line) > type_name);
+    lines.insert(next.map_or(end, |next| begin + 1 + next), entry);
     Ok(lines.join("\n") + "\n")
 }
 
-/// The lines with which the list of nodes begins and ends, of which the first is at `item` or behind.
-/// An entry that shares a line with the brackets, as `rustfmt` writes a short list, gets its own.
+/// Finds the lines with the brackets of the list of nodes, whose item starts at line `item`. Splits
+/// a list that `rustfmt` has put into one line, so that each entry has its own line.
 fn nodes_list(lines: &mut Vec<String>, item: usize) -> Option<(usize, usize)> {
     let belongs = |line: &&String| line.starts_with([' ', '\t', ']']) || line.is_empty();
     let len = 1 + lines[item + 1..].iter().take_while(belongs).count();
@@ -171,10 +171,10 @@ fn nodes_list(lines: &mut Vec<String>, item: usize) -> Option<(usize, usize)> {
     Some((end, last))
 }
 
-/// How many of `lines` go up to the last line about the crate itself, which stands before all items.
-fn header(lines: &[String]) -> usize {
+/// Number of lines of the crate's doc comments and inner attributes, which precede all items.
+fn header_len(lines: &[String]) -> usize {
     let (mut end, mut open) = (0, 0_usize);
-    for (place, line) in lines.iter().enumerate() {
+    for (at, line) in lines.iter().enumerate() {
         let is_attribute = open > 0 || line.starts_with("#![");
         if is_attribute {
             let code = line.split_once("//").map_or(line.as_str(), |(code, _)| code);
@@ -182,7 +182,7 @@ fn header(lines: &[String]) -> usize {
             open = open.saturating_sub(code.matches(']').count());
         }
         if is_attribute || line.starts_with("//!") {
-            end = place + 1;
+            end = at + 1;
         } else if !line.trim().is_empty() && !line.starts_with("//") {
             break;
         }
@@ -190,7 +190,7 @@ fn header(lines: &[String]) -> usize {
     end
 }
 
-/// The file of a node, with `{name}` and `{Name}` for its name and type.
+/// Source template of a node, with placeholders `{name}` and `{Name}`.
 fn template(shape: Shape) -> &'static str {
     match shape {
         Shape::Source => include_str!("new/source.txt"),
@@ -208,49 +208,50 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_node_is_listed_in_its_place() {
+    fn nodes_are_added_in_alphabetical_order() {
         let text = "//! A crate.\n\nmod alpha;\nmod gamma;\n\npub use alpha::Alpha;\n\nconst NODES: &[NodeEntry] = &[\n    NodeDef::of::<Alpha>,\n    NodeDef::of::<gamma::Gamma>,\n];\n";
-        let listed = listed(text, "beta").unwrap();
-        assert!(listed.contains("mod alpha;\nmod beta;\nmod gamma;\n"), "{listed}");
+        let root = add_to_root(text, "beta").unwrap();
+        assert!(root.contains("mod alpha;\nmod beta;\nmod gamma;\n"), "{root}");
         let entries = "::<Alpha>,\n    afferent_graph::NodeDef::of::<beta::Beta>,\n    NodeDef";
-        assert!(listed.contains(entries), "{listed}");
-        assert!(super::listed(&listed, "beta").is_err());
-        let last = super::listed(text, "zeta_two").unwrap();
+        assert!(root.contains(entries), "{root}");
+        assert!(add_to_root(&root, "beta").is_err());
+        let last = add_to_root(text, "zeta_two").unwrap();
         assert!(last.contains("mod gamma;\nmod zeta_two;\n"), "{last}");
         assert!(last.contains("<zeta_two::ZetaTwo>,\n];\n"), "{last}");
-        let first = super::listed("fn main() {}\n", "one").unwrap();
+        let first = add_to_root("fn main() {}\n", "one").unwrap();
         assert!(first.starts_with("mod one;\nfn main() {}\n"), "{first}");
         assert!(first.ends_with("    afferent_graph::NodeDef::of::<one::One>,\n];\n"), "{first}");
     }
 
-    /// As `rustfmt` writes lists that fit into a line, and those that fit behind a name.
+    /// `rustfmt` writes a short list in one line, or after a line break.
     #[test]
-    fn a_node_is_listed_behind_the_only_one() {
+    fn a_node_is_added_to_a_list_in_one_line() {
         let other = "\n\nconst OTHER: &[u8] = &[\n    1,\n];\n";
-        let entry = "afferent_graph::NodeDef::of::<gate::Gate>()";
-        let added = "afferent_graph::NodeDef::of::<mute::Mute>()";
+        let entry = "afferent_graph::NodeDef::of::<gate::Gate>";
+        let added = "afferent_graph::NodeDef::of::<mute::Mute>";
         for head in ["pub const NODES: &[NodeEntry] = ", "const NODES: &[NodeEntry] =\n    "] {
             let check = |list: &str, entries: &str| {
-                let listed = listed(&format!("mod gate;\n\n{head}{list}{other}"), "mute").unwrap();
+                let root =
+                    add_to_root(&format!("mod gate;\n\n{head}{list}{other}"), "mute").unwrap();
                 let expected = format!("mod gate;\nmod mute;\n\n{head}&[\n{entries}];{other}");
-                assert_eq!(listed, expected);
+                assert_eq!(root, expected);
             };
             check(&format!("&[{entry}];"), &format!("    {entry},\n    {added},\n"));
             check("&[];", &format!("    {added},\n"));
         }
         let error =
-            listed(&format!("const NODES: &[NodeEntry] = ALL;{other}"), "mute").unwrap_err();
+            add_to_root(&format!("const NODES: &[NodeEntry] = ALL;{other}"), "mute").unwrap_err();
         assert!(error.to_string().ends_with("add Mute by hand"), "{error}");
     }
 
     #[test]
-    fn a_module_stands_behind_what_the_crate_says_of_itself() {
+    fn the_first_module_follows_the_crate_header() {
         let check = |header: &str, rest: &str| {
-            let listed = listed(&format!("{header}{rest}"), "one").unwrap();
-            assert!(listed.starts_with(&format!("{header}\nmod one;\n{rest}")), "{listed}");
+            let root = add_to_root(&format!("{header}{rest}"), "one").unwrap();
+            assert!(root.starts_with(&format!("{header}\nmod one;\n{rest}")), "{root}");
         };
         check("//! Doc\n\n#![warn(missing_docs)]\n", "\nfn f() {}\n");
-        check("// Of whom\n//! Doc\n", "\n// A note\nfn f() {}\n");
+        check("// A license\n//! Doc\n", "\n// A note\nfn f() {}\n");
         check("#![y] // keep\n", "fn f() -> [u8; 2] {\n    [1, 2]\n}\n");
         check("#![cfg_attr(\n    x,\n    no_std\n)]\n#![y]\n", "fn f() {}\n");
     }
@@ -261,11 +262,11 @@ mod tests {
     }
 
     #[test]
-    fn names_that_would_not_compile_are_refused() {
-        let refused =
+    fn names_that_would_not_compile_are_rejected() {
+        let rejected =
             ["type", "match", "loop", "std", "main", "Gate", "2x", "", "node", "port", "cx"];
         for shape in [Shape::Source, Shape::Step, Shape::Sink] {
-            for name in refused {
+            for name in rejected {
                 assert!(check(name, shape).is_err(), "{name}");
             }
             for name in ["noise_gate", "name", "x2", "sound", "types"] {

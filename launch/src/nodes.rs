@@ -34,7 +34,7 @@ pub(crate) fn nodes(app: &App, args: &NodesArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The contract of `def` with these parameters.
+/// Contract of `def` with these parameters.
 fn specialized(app: &App, def: &NodeDef, set: &[String]) -> anyhow::Result<NodeDef> {
     let mut params = ParamValues::new();
     for setting in set {
@@ -53,7 +53,7 @@ fn specialized(app: &App, def: &NodeDef, set: &[String]) -> anyhow::Result<NodeD
 fn contract(def: &NodeDef) -> String {
     let mut text = format!("{}: {}\n", def.name, def.summary);
     let runs = match def.weight {
-        Weight::Light if !def.is_source() => "on the thread of the node before it",
+        Weight::Light if !def.is_source() => "on the thread of the upstream node",
         Weight::Light | Weight::Heavy => "on a thread of its own",
     };
     text += &format!("\nruns      {runs}\nlatency   {}\n", def.latency);

@@ -1,4 +1,4 @@
-//! Files that are written when a command has done its work.
+//! Output files of commands.
 
 use std::{
     io::Write,
@@ -8,20 +8,21 @@ use std::{
 use afferent_record::NewFile;
 use anyhow::Context;
 
-/// A file whose place is known to be good, and which stays as it was until it is written.
+/// Output file that is opened before a command does its work. The old contents stay until
+/// [`Output::write`].
 pub(crate) struct Output {
     path: PathBuf,
     file: NewFile,
 }
 
 impl Output {
-    /// Opens the file, or makes it, with the folders above it.
+    /// Opens the file. Creates it and its parent folders if necessary.
     pub(crate) fn open(path: &Path) -> anyhow::Result<Self> {
         let file = NewFile::open(path).with_context(|| cannot_write(path))?;
         Ok(Self { path: path.to_owned(), file })
     }
 
-    /// Puts `bytes` in the place of what it holds.
+    /// Replaces the contents with `bytes`.
     pub(crate) fn write(self, bytes: &[u8]) -> anyhow::Result<()> {
         let written = self.file.begin().and_then(|mut file| file.write_all(bytes));
         written.with_context(|| cannot_write(&self.path))

@@ -1,7 +1,7 @@
-//! Rows of text with aligned columns.
+//! Text tables with aligned columns.
 
-/// `rows`, each indented by two, with every column but the last as wide as its widest cell.
-/// Numbers stand at the right end of their column.
+/// Formats `rows` with an indent of two spaces. Numbers are right-aligned, other cells
+/// left-aligned.
 pub(crate) fn aligned<R: AsRef<[String]>>(rows: &[R]) -> String {
     let columns = rows.iter().map(|row| row.as_ref().len()).max().unwrap_or(0);
     let width = |column: usize| {
@@ -29,7 +29,7 @@ fn is_number(cell: &str) -> bool {
     cell.parse::<f64>().is_ok()
 }
 
-/// Three significant digits of a figure.
+/// Formats a number with three significant digits.
 pub(crate) fn figure(value: f64) -> String {
     match value.abs() {
         _ if !value.is_finite() => value.to_string(),
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_are_short() {
+    fn figures_have_three_significant_digits() {
         let cases = [
             (0.0, "0"),
             (1.0, "1.00"),

@@ -1,4 +1,4 @@
-//! `afferent model generate`: an answer of a language model, as it comes.
+//! `afferent model generate`: streams the answer of a language model.
 
 use std::{
     io::BufRead,
@@ -17,20 +17,19 @@ use afferent_text::{FinishReason, GenerationOptions, Generator, Sampling, Tokeni
 use anyhow::Context;
 use clap::Args;
 
-use crate::App;
-
 use super::{
     CacheArgs, ProgramFile,
     limits::{Limits, threads},
 };
+use crate::App;
 
-/// Prints what a language model answers, as it comes, and then how many tokens it took and gave in
-/// a second.
+/// Streams the answer of a language model, then prints the rates of prefill and decode in tokens
+/// per second.
 ///
-/// The program is one of ExecuTorch's Llama exports or has inputs like them, with or without a
-/// cache. Its begin token is put before the prompt; nothing else is, so that a chat template has to
-/// be written out. Ctrl-C ends the answer, and leaves out those to the prompts behind it; pressed
-/// again, or while the model loads, it ends the program. So does a pipe that nobody reads any more.
+/// The program is an ExecuTorch Llama export, or has the same inputs, with or without a KV cache.
+/// The begin token is added to the prompt, but no chat template: the prompt has to contain it.
+/// Ctrl-C ends the answer and skips the remaining prompts; pressed again, or while the model loads,
+/// it ends the command. A closed output pipe ends it too.
 #[derive(Args)]
 #[command(after_help = "Examples:
   afferent model generate llama.pte --tokenizer tokenizer.model --prompt 'Once upon a time'
@@ -44,24 +43,24 @@ pub(crate) struct GenerateArgs {
     /// Tokenizer: tokenizer.json, or a .model file of SentencePiece or tiktoken
     #[arg(long, value_name = "FILE")]
     tokenizer: PathBuf,
-    /// Text that the model goes on from
+    /// Text that the model continues
     #[arg(long, required_unless_present = "prompts")]
     prompt: Option<String>,
-    /// Answer to each prompt that comes in, one JSON string a line, with one JSON object a line
+    /// Read prompts from standard input, one JSON string per line; print one JSON object per answer
     #[arg(long, conflicts_with_all = ["prompt", "json"])]
     prompts: bool,
-    /// Most tokens of the answer
+    /// Maximum number of tokens of the answer
     #[arg(long, default_value_t = 128, value_name = "N")]
     max_new: usize,
     #[command(flatten)]
     sampling: SamplingArgs,
-    /// Text that ends the answer and is not printed; may be given several times
+    /// Stop sequence: ends the answer and is not printed; may be given several times
     #[arg(long, value_name = "TEXT")]
     stop: Vec<String>,
-    /// Go on after tokens that end an answer
+    /// Continue after end-of-sequence tokens
     #[arg(long)]
     ignore_end: bool,
-    /// Threads that kernels may use
+    /// Number of threads of kernels
     #[arg(long, default_value_t = 1, value_parser = threads())]
     threads: usize,
     #[command(flatten)]
@@ -73,106 +72,121 @@ pub(crate) struct GenerateArgs {
     json: bool,
 }
 
-/// How tokens are chosen.
+/// Sampling of tokens.
 #[derive(Args)]
 struct SamplingArgs {
-    /// 0 takes the likeliest token; higher is more random
+    /// Temperature; 0 always takes the most likely token
     #[arg(long, default_value_t = 0.0)]
     temperature: f32,
-    /// Choose among so many of the likeliest tokens; 0 is all
+    /// Sample from the N most likely tokens; 0 means all
     #[arg(long, default_value_t = 0, value_name = "N")]
     top_k: usize,
-    /// Choose among the likeliest tokens that together have this probability
+    /// Sample from the most likely tokens whose probabilities add up to this value
     #[arg(long, default_value_t = 1.0)]
     top_p: f32,
-    /// Drop tokens less likely than this share of the likeliest
+    /// Drop tokens whose probability is less than this fraction of the highest one
     #[arg(long, default_value_t = 0.0)]
     min_p: f32,
-    /// Makes the last 64 tokens less likely to come again; 1 does not
+    /// Penalty for the last 64 tokens; 1 means none
     #[arg(long, default_value_t = 1.0)]
     repetition_penalty: f32,
-    /// The same seed gives the same text
+    /// Seed; the same seed gives the same text
     #[arg(long, default_value_t = 0)]
     seed: u64,
 }
 
-/// What an answer took.
-struct Measured {
-    load_ms: f64,
-    prompt_tokens: usize,
-    prefill_s: f64,
-    /// Tokens of the answer.
-    tokens: Vec<u32>,
-    /// From the first of them to the last.
-    decode_s: f64,
-    text: String,
-    finish: Option<FinishReason>,
-}
+/// Exit status of a command that Ctrl-C ended, as shells expect it.
+const INTERRUPTED: i32 = 130;
 
 pub(crate) fn generate(app: &App, args: &GenerateArgs) -> anyhow::Result<ExitCode> {
-    let (canceled, answers) = (args.limits.start(), Arc::new(AtomicBool::new(false)));
-    let (flag, busy) = (Arc::clone(&canceled), Arc::clone(&answers));
-    let pressed = AtomicBool::new(false);
-    ctrlc::set_handler(move || {
-        if !busy.load(Ordering::Relaxed) || pressed.swap(true, Ordering::Relaxed) {
-            std::process::exit(INTERRUPTED);
-        }
-        flag.store(true, Ordering::Relaxed);
-    })?;
-    let SamplingArgs { temperature, top_k, top_p, min_p, repetition_penalty, seed } = args.sampling;
-    let usual = Sampling { repetition_penalty, seed, ..Sampling::default() };
-    let answer_options = GenerationOptions {
-        max_new_tokens: args.max_new,
-        sampling: Sampling { temperature, top_k, top_p, min_p, ..usual },
-        stop: args.stop.clone(),
-        ignore_eos: args.ignore_end,
-        canceled: Some(canceled),
-        ..GenerationOptions::default()
-    };
-    let start = Instant::now();
-    let tokenizer = Tokenizer::open(&args.tokenizer)?;
-    let workers = pool::workers(args.threads);
-    let of_model = ModelOptions { workers, ..args.limits.of_model(app.models().clone()) };
-    let model = args.cache.load(args.program.open()?, "forward", of_model)?;
-    let generator = Generator::new(model)?;
-    let load_ms = start.elapsed().as_secs_f64() * 1e3;
-    let mut asked = CallRequest { tokenizer, generator, options: answer_options, load_ms };
+    let (canceled, is_answering) = (args.limits.start_timer(), Arc::new(AtomicBool::new(false)));
+    handle_ctrl_c(Arc::clone(&canceled), Arc::clone(&is_answering))?;
+    let mut session = Session::load(app, args, canceled)?;
     if let Some(prompt) = &args.prompt {
-        answers.store(true, Ordering::Relaxed);
-        let measured = asked.answer(prompt, !args.json)?;
-        crate::print(&if args.json { format!("{}\n", measured.json()) } else { measured.lines() })?;
+        is_answering.store(true, Ordering::Relaxed);
+        let answer = session.answer(prompt, !args.json)?;
+        let text = if args.json { format!("{}\n", answer.json()) } else { answer.summary() };
+        crate::print(&text)?;
         return Ok(ExitCode::SUCCESS);
     }
     for line in std::io::stdin().lock().lines() {
-        answers.store(true, Ordering::Relaxed);
-        let prompt: String = serde_json::from_str(&line?).context("a line is no JSON string")?;
-        let measured = asked.answer(&prompt, false)?;
-        let is_read = crate::print_to_reader(&format!("{}\n", measured.json()))?;
-        if measured.finish == Some(FinishReason::Canceled) {
-            anyhow::bail!("it was stopped; the prompts that follow are not answered");
+        is_answering.store(true, Ordering::Relaxed);
+        let prompt: String =
+            serde_json::from_str(&line?).context("each line must be a JSON string")?;
+        let answer = session.answer(&prompt, false)?;
+        let is_read = crate::print_to_reader(&format!("{}\n", answer.json()))?;
+        if answer.finish == Some(FinishReason::Canceled) {
+            anyhow::bail!("stopped; the remaining prompts are skipped");
         }
         if !is_read {
             break;
         }
-        answers.store(false, Ordering::Relaxed);
+        is_answering.store(false, Ordering::Relaxed);
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// What shells expect of a program that Ctrl-C ended.
-const INTERRUPTED: i32 = 130;
+/// Makes Ctrl-C end the answer. Without an answer, or the second time, it ends the process.
+fn handle_ctrl_c(
+    canceled: Arc<AtomicBool>,
+    is_answering: Arc<AtomicBool>,
+) -> Result<(), ctrlc::Error> {
+    let was_pressed = AtomicBool::new(false);
+    ctrlc::set_handler(move || {
+        if !is_answering.load(Ordering::Relaxed) || was_pressed.swap(true, Ordering::Relaxed) {
+            std::process::exit(INTERRUPTED);
+        }
+        canceled.store(true, Ordering::Relaxed);
+    })
+}
 
-/// A model that is asked, once or again and again.
-struct CallRequest {
+/// Loaded model that answers prompts.
+struct Session {
     tokenizer: Tokenizer,
     generator: Generator,
     options: GenerationOptions,
     load_ms: f64,
 }
 
-impl CallRequest {
-    /// The answer to `prompt` alone, printed as it comes if it is `shown`.
-    fn answer(&mut self, prompt: &str, shown: bool) -> anyhow::Result<Measured> {
+/// Answer to a prompt, with measured times.
+struct Answer {
+    load_ms: f64,
+    prompt_tokens: usize,
+    prefill_s: f64,
+    /// Tokens of the answer.
+    tokens: Vec<u32>,
+    /// Seconds from the first token of the answer to the last.
+    decode_s: f64,
+    text: String,
+    finish: Option<FinishReason>,
+}
+
+impl Session {
+    fn load(app: &App, args: &GenerateArgs, canceled: Arc<AtomicBool>) -> anyhow::Result<Self> {
+        let SamplingArgs { temperature, top_k, top_p, min_p, repetition_penalty, seed } =
+            args.sampling;
+        let default = Sampling { repetition_penalty, seed, ..Sampling::default() };
+        let options = GenerationOptions {
+            max_new_tokens: args.max_new,
+            sampling: Sampling { temperature, top_k, top_p, min_p, ..default },
+            stop: args.stop.clone(),
+            ignore_eos: args.ignore_end,
+            canceled: Some(canceled),
+            ..GenerationOptions::default()
+        };
+        let start = Instant::now();
+        let tokenizer = Tokenizer::open(&args.tokenizer)?;
+        let workers = pool::workers(args.threads);
+        let model_options = args.limits.model_options(app.models().clone());
+        let model_options = ModelOptions { workers, ..model_options };
+        let model = args.cache.load(args.program.open()?, "forward", model_options)?;
+        let generator = Generator::new(model)?;
+        let load_ms = start.elapsed().as_secs_f64() * 1e3;
+        Ok(Self { tokenizer, generator, options, load_ms })
+    }
+
+    /// Answers `prompt` without earlier context. With `stream`, prints the text token by token.
+    fn answer(&mut self, prompt: &str, stream: bool) -> anyhow::Result<Answer> {
         let Self { tokenizer, generator, options, load_ms } = self;
         generator.rewind(0)?;
         let prompt = generator.encode(tokenizer, prompt)?;
@@ -183,7 +197,7 @@ impl CallRequest {
         let (mut first, mut last) = (None, Instant::now());
         for piece in &mut answer {
             let piece = piece?;
-            if shown && !piece.text.is_empty() && !crate::print_to_reader(&piece.text)? {
+            if stream && !piece.text.is_empty() && !crate::print_to_reader(&piece.text)? {
                 break;
             }
             last = Instant::now();
@@ -193,16 +207,17 @@ impl CallRequest {
         }
         let decode_s = first.map_or(0.0, |first| (last - first).as_secs_f64());
         let (prompt_tokens, finish, load_ms) = (prompt.len(), answer.finish_reason(), *load_ms);
-        Ok(Measured { load_ms, prompt_tokens, prefill_s, tokens, decode_s, text, finish })
+        Ok(Answer { load_ms, prompt_tokens, prefill_s, tokens, decode_s, text, finish })
     }
 }
 
-impl Measured {
+impl Answer {
     fn prefill_rate(&self) -> f64 {
         self.prompt_tokens as f64 / self.prefill_s
     }
 
-    /// The logits of the first token come from the prompt; absent if there is no other token.
+    /// Decode steps per second; `None` if the answer has only the first token, whose logits come
+    /// from prefill.
     fn decode_rate(&self) -> Option<f64> {
         let steps = self.tokens.len().checked_sub(1).filter(|&steps| steps > 0)?;
         Some(steps as f64 / self.decode_s)
@@ -212,8 +227,8 @@ impl Measured {
         self.finish.map_or("unfinished", FinishReason::name)
     }
 
-    /// What stands below the text.
-    fn lines(&self) -> String {
+    /// Line that is printed after the text.
+    fn summary(&self) -> String {
         let decode = self.decode_rate().map_or("-".to_owned(), |rate| format!("{rate:.1}"));
         format!(
             "\n\nprefill {} tokens, {:.1} tokens/s; decode {} tokens, {decode} tokens/s; {}\n",

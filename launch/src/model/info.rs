@@ -1,20 +1,18 @@
-//! `afferent model info`: what is in a program, and whether it would run here.
+//! `afferent model info`: prints the contents of a program.
 
 use std::process::ExitCode;
 
+use afferent_inspect::{
+    DelegateContents, MethodContents, NamedBytes, ProgramContents, ValueContents,
+};
 use clap::Args;
 
-use crate::App;
+use super::ProgramFile;
+use crate::{App, table::aligned};
 
-use super::{
-    ProgramFile,
-    contents::{Contents, DelegateContents, MethodContents, Named, Port},
-};
-use crate::table::aligned;
-
-/// Shows what is in a program: inputs and outputs, operators with their calls, delegates with
-/// their settings, memory by memory id, constants, state, named data and segments; and whether this
-/// build has what it needs.
+/// Prints the contents of a program: inputs and outputs, operators with the number of their calls,
+/// delegates with their compile specs, planned memory by memory id, constants, mutable buffers,
+/// named data and segments. Marks operators and backends that this build does not have.
 #[derive(Args)]
 #[command(after_help = "Examples:
   afferent model info model.pte
@@ -30,7 +28,7 @@ pub(crate) struct InfoArgs {
 
 pub(crate) fn info(app: &App, args: &InfoArgs) -> anyhow::Result<ExitCode> {
     let file = args.program.open()?;
-    let contents = Contents::of(&file, app.models());
+    let contents = ProgramContents::of(&file, app.models());
     if args.json {
         crate::print(&format!("{}\n", serde_json::to_string_pretty(&contents)?))?;
     } else {
@@ -39,7 +37,7 @@ pub(crate) fn info(app: &App, args: &InfoArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn text(contents: &Contents) -> String {
+fn text(contents: &ProgramContents) -> String {
     let segments: usize = contents.segment_bytes.iter().sum();
     let mut text = format!(
         "{}: {} bytes: flatbuffer {}, {} segments {segments} {:?}\n",
@@ -63,9 +61,9 @@ fn text(contents: &Contents) -> String {
 
 fn method(method: &MethodContents) -> String {
     let mut text = format!("\nmethod {}: {} bytes when loaded\n", method.name, method.bytes);
-    let mut ports = ports("input", &method.inputs);
-    ports.extend(self::ports("output", &method.outputs));
-    text += &aligned(&ports);
+    let mut rows = value_rows("input", &method.inputs);
+    rows.extend(value_rows("output", &method.outputs));
+    text += &aligned(&rows);
     let mut memory: Vec<[String; 3]> = Vec::new();
     for (id, bytes) in &method.planned_bytes {
         memory.push([format!("planned, id {id}"), bytes.to_string(), String::new()]);
@@ -83,26 +81,26 @@ fn method(method: &MethodContents) -> String {
     let buffers = method.mutable_buffers.iter().map(|buffer| {
         let start = if buffer.initialized { "starts with a value" } else { "starts with zeros" };
         let name = buffer.name.clone().unwrap_or_else(|| "(no name)".to_owned());
-        [name, buffer.what.clone(), buffer.bytes.to_string(), start.to_owned()]
+        [name, buffer.description.clone(), buffer.bytes.to_string(), start.to_owned()]
     });
-    text += &section("state, bytes", &buffers.collect::<Vec<_>>());
+    text += &section("mutable buffers, bytes", &buffers.collect::<Vec<_>>());
     let title = format!("{} instructions, {} values", method.instructions, method.values);
     text += &section(&title, &calls(method));
     for delegate in method.delegates.iter().filter(|delegate| !delegate.compile_specs.is_empty()) {
-        text += &section(&format!("settings of {}", delegate.backend), &specs(delegate));
+        text += &section(&format!("compile specs of {}", delegate.backend), &specs(delegate));
     }
     text
 }
 
-fn ports(title: &str, ports: &[Port]) -> Vec<Vec<String>> {
-    let rows = ports.iter().enumerate().map(|(at, port)| {
-        let mut row = vec![format!("{title} {at}"), port.what.clone()];
-        if let Some(tensor) = &port.tensor {
-            let place = match tensor.planned_at {
+fn value_rows(title: &str, values: &[ValueContents]) -> Vec<Vec<String>> {
+    let rows = values.iter().enumerate().map(|(at, value)| {
+        let mut row = vec![format!("{title} {at}"), value.description.clone()];
+        if let Some(tensor) = &value.tensor {
+            let location = match tensor.planned_at {
                 Some((id, offset)) => format!("planned, id {id}, offset {offset}"),
                 None => "not planned".to_owned(),
             };
-            row.extend([format!("{} bytes", tensor.bytes), place]);
+            row.extend([format!("{} bytes", tensor.bytes), location]);
             row.extend(tensor.name.clone());
         }
         row
@@ -113,11 +111,11 @@ fn ports(title: &str, ports: &[Port]) -> Vec<Vec<String>> {
 fn calls(method: &MethodContents) -> Vec<[String; 3]> {
     let mut rows = Vec::new();
     for operator in &method.operators {
-        let note = if operator.kernel { "" } else { "NO KERNEL HERE" };
+        let note = if operator.kernel { "" } else { "NO KERNEL IN THIS BUILD" };
         rows.push([operator.calls.to_string(), operator.name.clone(), note.to_owned()]);
     }
     for delegate in &method.delegates {
-        let missing = if delegate.available { "" } else { "   NOT AVAILABLE HERE" };
+        let missing = if delegate.available { "" } else { "   NOT AVAILABLE" };
         rows.push([
             delegate.calls.to_string(),
             format!("delegate {}", delegate.backend),
@@ -135,11 +133,11 @@ fn specs(delegate: &DelegateContents) -> Vec<[String; 3]> {
     rows.collect()
 }
 
-fn named(entries: &[Named]) -> Vec<[String; 2]> {
+fn named(entries: &[NamedBytes]) -> Vec<[String; 2]> {
     entries.iter().map(|entry| [entry.name.clone(), entry.bytes.to_string()]).collect()
 }
 
-/// Rows under a title; nothing when there are none.
+/// Rows under a title; empty if there are none.
 fn section<R: AsRef<[String]>>(title: &str, rows: &[R]) -> String {
     if rows.is_empty() { String::new() } else { format!("\n {title}\n{}", aligned(rows)) }
 }

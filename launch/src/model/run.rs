@@ -8,23 +8,22 @@ use std::{
     time::Instant,
 };
 
+use afferent_inspect::{OwnedValue, npy};
 use afferent_runtime::{Input, ModelOutputs, Output, RunOptions};
 use afferent_simd::pool;
 use anyhow::Context;
 use clap::Args;
 
-use crate::App;
-
 use super::{
     CacheArgs, ProgramFile,
-    input::{Given, given},
+    input::parse_inputs,
     limits::{Limits, threads},
     profile::{Profile, ProfileFile},
 };
-use crate::npy;
+use crate::App;
 
-/// Runs one method on NPY files and prints how long it took, as one JSON object: `load_ms`, and the
-/// minimum, the median and the 99th percentile of the timed calls in microseconds.
+/// Runs one method on NPY files and prints its times as one JSON object: `load_ms`, and minimum,
+/// median and 99th percentile of the timed runs in microseconds.
 #[derive(Args)]
 #[command(after_help = "Examples:
   afferent model run model.pte --input x.npy --output-dir out
@@ -43,45 +42,45 @@ pub(crate) struct RunArgs {
     /// Write each output tensor to output_0.npy, output_1.npy, … in this folder
     #[arg(long, value_name = "DIR")]
     output_dir: Option<PathBuf>,
-    /// Timed calls
+    /// Number of timed runs
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     repeat: u32,
-    /// Calls before the timed ones
+    /// Number of runs before the timed ones
     #[arg(long, default_value_t = 0)]
     warmup: u32,
-    /// Threads that kernels may use
+    /// Number of threads of kernels
     #[arg(long, default_value_t = 1, value_parser = threads())]
     threads: usize,
     #[command(flatten)]
     cache: CacheArgs,
     #[command(flatten)]
     limits: Limits,
-    /// Write the time of each instruction to this file: an ETDump for the Inspector of ExecuTorch
-    /// (.etdp), or means (.json)
+    /// Write the time of each instruction to this file: an ETDump for ExecuTorch's Inspector
+    /// (.etdp), or mean times (.json)
     #[arg(long, value_name = "FILE")]
     profile: Option<PathBuf>,
 }
 
 pub(crate) fn run(app: &App, args: &RunArgs) -> anyhow::Result<ExitCode> {
-    // What cannot be written ends the command before the model is loaded.
+    // A file that cannot be written ends the command before the model is loaded.
     let profile = args.profile.as_deref().map(ProfileFile::open).transpose()?;
     let origin = Instant::now();
     let file = args.program.open()?;
     let method = Instant::now();
-    let of_model = args.limits.of_model(app.models().clone());
-    let mut model = args.cache.load(Arc::clone(&file), &args.method, of_model)?;
+    let model_options = args.limits.model_options(app.models().clone());
+    let mut model = args.cache.load(Arc::clone(&file), &args.method, model_options)?;
     let load_ms = origin.elapsed().as_secs_f64() * 1e3;
     let profile = profile.map(|file| Profile::new(file, origin, method));
 
     let plan = file.method(&args.method)?;
-    let given = given(&args.input, &plan)?;
-    let inputs: Vec<Input<'_>> = given.iter().map(Given::input).collect();
+    let values = parse_inputs(&args.input, &plan)?;
+    let inputs: Vec<Input<'_>> = values.iter().map(OwnedValue::as_input).collect();
     let observer = profile.as_ref().map(Profile::observer);
     let workers = pool::workers(args.threads);
-    let canceled = args.limits.start();
-    let options = RunOptions { observer, workers, ..args.limits.of_run(&canceled) };
+    let canceled = args.limits.start_timer();
+    let options = RunOptions { observer, workers, ..args.limits.run_options(&canceled) };
     let mut times_us = Vec::with_capacity(args.repeat as usize);
-    let mut end = |start: Instant| {
+    let mut end_run = |start: Instant| {
         times_us.push(start.elapsed().as_secs_f64() * 1e6);
         profile.iter().for_each(|profile| profile.end_run(start));
     };
@@ -91,17 +90,17 @@ pub(crate) fn run(app: &App, args: &RunArgs) -> anyhow::Result<ExitCode> {
     for _ in 1..args.repeat {
         let start = Instant::now();
         model.run_with(&args.method, &inputs, &options)?;
-        end(start);
+        end_run(start);
     }
     let start = Instant::now();
     let outputs = model.run_with(&args.method, &inputs, &options)?;
-    end(start);
+    end_run(start);
     times_us.sort_by(f64::total_cmp);
 
     if let Some(folder) = &args.output_dir {
         write_outputs(&outputs, folder)?;
     }
-    crate::print(&format!("{}\n", line(load_ms, &times_us, &outputs)))?;
+    crate::print(&format!("{}\n", summary(load_ms, &times_us, &outputs)))?;
     if let Some(profile) = profile {
         profile.write(&plan)?;
     }
@@ -109,7 +108,7 @@ pub(crate) fn run(app: &App, args: &RunArgs) -> anyhow::Result<ExitCode> {
 }
 
 fn write_outputs(outputs: &ModelOutputs<'_>, folder: &Path) -> anyhow::Result<()> {
-    fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
     let mut number = 0;
     for at in 0..outputs.len() {
         if let Output::Tensor(view) = outputs.get(at)? {
@@ -120,10 +119,10 @@ fn write_outputs(outputs: &ModelOutputs<'_>, folder: &Path) -> anyhow::Result<()
     Ok(())
 }
 
-/// The line that the command prints. Outputs that are not tensors stand in it too.
-fn line(load_ms: f64, sorted_us: &[f64], outputs: &ModelOutputs<'_>) -> serde_json::Value {
+/// JSON object that the command prints: times, and outputs that are not tensors.
+fn summary(load_ms: f64, sorted_us: &[f64], outputs: &ModelOutputs<'_>) -> serde_json::Value {
     let round = |value: f64| (value * 1000.0).round() / 1000.0;
-    let mut line = serde_json::json!({
+    let mut summary = serde_json::json!({
         "load_ms": round(load_ms),
         "min_us": round(sorted_us[0]),
         "median_us": round(sorted_us[sorted_us.len() / 2]),
@@ -138,8 +137,8 @@ fn line(load_ms: f64, sorted_us: &[f64], outputs: &ModelOutputs<'_>) -> serde_js
         _ => None,
     });
     let scalars: Vec<serde_json::Value> = scalars.collect();
-    if let (false, Some(object)) = (scalars.is_empty(), line.as_object_mut()) {
+    if let (false, Some(object)) = (scalars.is_empty(), summary.as_object_mut()) {
         object.insert("scalars".to_owned(), scalars.into());
     }
-    line
+    summary
 }

@@ -287,7 +287,7 @@ fn tensors<'r>(argument: &'r Argument<'_>) -> Vec<&'r Tensor> {
     }
 }
 
-/// Ids of the list items of each argument. The items are stored after the arguments.
+/// Value indices of the list items of each argument. The items are stored after the arguments.
 fn item_ids(arguments: &[Argument<'_>], count: u32) -> Vec<Vec<u32>> {
     let mut next = count;
     let mut lists = Vec::new();

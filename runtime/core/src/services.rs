@@ -1,4 +1,4 @@
-//! Shared objects that a program hands to its nodes, found by their type.
+//! Typed map of objects that a program shares with its nodes.
 
 use alloc::{collections::BTreeMap, sync::Arc};
 use core::{
@@ -6,12 +6,12 @@ use core::{
     fmt,
 };
 
-/// A type that nodes can ask [`Services`] for.
+/// Type that can be stored in [`Services`].
 pub trait Service: Any + Send + Sync {
     /// Name in error messages.
     const NAME: &'static str;
 
-    /// How a user adds it: the feature, or the call of the builder.
+    /// Instruction for the user to add the service: a feature, or a call of the builder.
     const HINT: &'static str;
 }
 
@@ -25,7 +25,7 @@ struct Entry {
     value: Arc<dyn Any + Send + Sync>,
 }
 
-/// A node asked for a service that the program did not add.
+/// Error: a node needs a service that the program has not added.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ServiceMissing {
     /// [`Service::NAME`].
@@ -49,7 +49,7 @@ impl Services {
         self.with_shared(Arc::new(service))
     }
 
-    /// As [`Services::with`], of a service that the caller keeps too.
+    /// As [`Services::with`], for a service that the caller shares.
     #[must_use]
     pub fn with_shared<S: Service>(mut self, service: Arc<S>) -> Self {
         let entry = Entry { name: S::NAME, value: service };
@@ -57,20 +57,20 @@ impl Services {
         self
     }
 
-    /// The service of type `S`.
+    /// Service of type `S`, if it was added.
     pub fn get<S: Service>(&self) -> Option<&S> {
         self.0.get(&TypeId::of::<S>())?.value.downcast_ref()
     }
 
-    /// The service of type `S`.
+    /// Service of type `S`.
     ///
     /// # Errors
-    /// [`ServiceMissing`], which says how to add it.
+    /// [`ServiceMissing`], with instructions to add it.
     pub fn need<S: Service>(&self) -> Result<&S, ServiceMissing> {
         self.get().ok_or(ServiceMissing { name: S::NAME, hint: S::HINT })
     }
 
-    /// As [`Services::need`], to keep.
+    /// As [`Services::need`], with shared ownership.
     ///
     /// # Errors
     /// As [`Services::need`].

@@ -2,8 +2,8 @@
 
 /// A value of a loaded method, as in ExecuTorch `EValue`.
 ///
-/// Lists of integers and of tensors hold value ids, because their elements may be computed while
-/// the method runs.
+/// Lists of integers and of tensors hold value indices, because their elements may be computed
+/// while the method runs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum EValue<'a> {
     /// An absent optional.
@@ -18,20 +18,20 @@ pub enum EValue<'a> {
     Str(&'a str),
     /// A tensor: index into the tensor slots of the method.
     Tensor(u32),
-    /// Integers: ids of the values that hold them.
+    /// Integers: indices of the values that hold them.
     IntList(&'a [u32]),
     /// Floating-point numbers.
     DoubleList(&'a [f64]),
     /// Booleans, one byte each; nonzero means true.
     BoolList(&'a [u8]),
-    /// Tensors: ids of the values that hold them.
+    /// Tensors: indices of the values that hold them.
     TensorList(&'a [u32]),
     /// As `TensorList`; [`EValue::ABSENT`] marks an element that is `None`.
     OptionalTensorList(&'a [u32]),
 }
 
 impl EValue<'_> {
-    /// Id of an absent element of an [`EValue::OptionalTensorList`].
+    /// Index that marks an absent element of an [`EValue::OptionalTensorList`].
     pub const ABSENT: u32 = u32::MAX;
 
     /// Name of the kind, for error messages.

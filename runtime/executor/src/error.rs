@@ -36,7 +36,7 @@ pub enum LoadError {
     /// A tensor of the program is not valid.
     #[error("value {value}: {error}")]
     Value {
-        /// Id of the value.
+        /// Index of the value.
         value: usize,
         /// The cause.
         error: Error,
@@ -171,7 +171,7 @@ pub enum Problem<'p> {
     /// A move of a list of tensors, or between a tensor and another kind of value.
     #[error("value {value}: only a tensor can be moved to a tensor; a list of tensors cannot move")]
     UnsupportedMove {
-        /// Id of the destination.
+        /// Index of the destination value.
         value: usize,
     },
     /// Parts of the file are referenced so often that loading exceeds its work limit.

@@ -144,7 +144,7 @@ pub(crate) struct SlicingPass<'t, 'a> {
     tables: MethodTables<'t, 'a>,
     operators: &'t [Option<Kernel>],
     delegates: &'t Delegates<'a>,
-    /// Value ids of the outputs of the method.
+    /// Value indices of the outputs of the method.
     outputs: &'t [u32],
     work_left: Cell<usize>,
 }

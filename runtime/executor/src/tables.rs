@@ -20,7 +20,7 @@ pub(crate) struct TableSizes {
     pub(crate) values: usize,
     pub(crate) tensors: usize,
     pub(crate) dims: usize,
-    /// Value ids in lists, arguments and outputs.
+    /// Value indices in lists, arguments and outputs.
     pub(crate) ids: usize,
     pub(crate) doubles: usize,
     pub(crate) instructions: usize,

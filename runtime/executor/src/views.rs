@@ -24,7 +24,7 @@ pub(crate) fn exist(instructions: &[LoadedInstruction<'_>]) -> bool {
     instructions.iter().any(|instruction| view(instruction).is_some())
 }
 
-/// View that an instruction makes: its argument index, and the value ids of the view and its
+/// View that an instruction makes: its argument index, and the value indices of the view and its
 /// source.
 fn view(instruction: &LoadedInstruction<'_>) -> Option<(usize, u32, u32)> {
     let LoadedInstruction::KernelCall { args, ids, .. } = instruction else { return None };

@@ -12,6 +12,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("runtime/flatbuffer", &[]),
     ("runtime/program", &["runtime/core", "runtime/flatbuffer"]),
     ("runtime/executor", &["runtime/core", "runtime/program"]),
+    ("runtime/inspect", &["runtime/core", "runtime/program", "runtime/executor"]),
     ("runtime/package", &["runtime/core", "runtime/executor"]),
     ("runtime/text", &["runtime/core", "runtime/executor"]),
     ("runtime/simd", &["runtime/core"]),

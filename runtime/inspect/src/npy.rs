@@ -6,33 +6,73 @@ use std::{
     path::Path,
 };
 
-use afferent_core::{Bool, ScalarType, Tensor, TensorView, bf16, f16};
-use anyhow::{Context, anyhow, bail, ensure};
+use afferent_core::{Bool, Error, ScalarType, Tensor, TensorView, bf16, f16};
 use npyz::{DType, NpyFile, Order, WriterBuilder};
 
-/// Longest header that is read, in bytes.
-const MAX_HEADER: usize = 1 << 16;
+use crate::InspectError;
 
-/// Reads the tensor in `path`, which must be in C order, with a header of at most 64 KiB.
+/// Maximum length of a header in bytes.
+const MAX_HEADER_BYTES: usize = 1 << 16;
+
+const NOT_NPY: &str = "it is not an NPY file that NumPy writes";
+const TRUNCATED: &str = "it is truncated";
+
+/// Message of an error, to which the caller adds the path.
+struct Reason(String);
+
+impl From<&str> for Reason {
+    fn from(text: &str) -> Self {
+        Self(text.to_owned())
+    }
+}
+
+impl From<io::Error> for Reason {
+    fn from(error: io::Error) -> Self {
+        Self(error.to_string())
+    }
+}
+
+impl From<Error> for Reason {
+    fn from(error: Error) -> Self {
+        Self(error.to_string())
+    }
+}
+
+impl Reason {
+    fn at(self, path: &Path) -> InspectError {
+        InspectError::Npy { path: path.to_owned(), reason: self.0 }
+    }
+}
+
+/// Reads the tensor in `path`. It must be in C order, with a header of at most 64 KiB.
 ///
-/// NPY has no bf16: a file of `f32` becomes one where the method `wants` bf16.
-pub(crate) fn read(path: &Path, wants: Option<ScalarType>) -> anyhow::Result<Tensor> {
-    let read = || -> anyhow::Result<Tensor> {
+/// NPY has no bf16. A file of `f32` is converted if the method `expects` bf16.
+///
+/// # Errors
+/// [`InspectError::Npy`].
+pub fn read(path: &Path, expects: Option<ScalarType>) -> Result<Tensor, InspectError> {
+    let read = || -> Result<Tensor, Reason> {
         let mut file = BufReader::new(File::open(path)?);
         let len = header_len(file.fill_buf()?);
-        ensure!(len <= MAX_HEADER, "its header takes {len} bytes; at most {MAX_HEADER} are read");
+        if len > MAX_HEADER_BYTES {
+            let message = format!("its header has {len} bytes; the limit is {MAX_HEADER_BYTES}");
+            return Err(Reason(message));
+        }
         let npy = NpyFile::new(file).map_err(|error| match error.kind() {
-            ErrorKind::UnexpectedEof => anyhow!(CUT),
-            // What it says of a header may be as long as that.
-            ErrorKind::InvalidData => anyhow!("it is no NPY file, or not one that NumPy writes"),
-            _ => error.into(),
+            ErrorKind::UnexpectedEof => TRUNCATED.into(),
+            // The message of `npyz` may quote the whole header.
+            ErrorKind::InvalidData => NOT_NPY.into(),
+            _ => Reason::from(error),
         })?;
         if npy.order() != Order::C && npy.shape().len() > 1 {
-            bail!("it is in Fortran order; save it with np.ascontiguousarray");
+            return Err("it is in Fortran order; save it with np.ascontiguousarray".into());
         }
         let sizes = npy.shape().iter().map(|&size| usize::try_from(size));
-        let sizes = sizes.collect::<Result<Vec<_>, _>>()?;
-        let DType::Plain(dtype) = npy.dtype() else { bail!("it holds records, not numbers") };
+        let sizes = sizes.collect::<Result<Vec<_>, _>>();
+        let sizes = sizes.map_err(|error| Reason(error.to_string()))?;
+        let DType::Plain(dtype) = npy.dtype() else {
+            return Err("it holds records, not numbers".into());
+        };
         let name = dtype.to_string();
         macro_rules! tensor {
             ($rust:ty) => {
@@ -40,7 +80,7 @@ pub(crate) fn read(path: &Path, wants: Option<ScalarType>) -> anyhow::Result<Ten
             };
         }
         let name = name.trim_start_matches(['<', '>', '|', '=']);
-        Ok(match (name, wants) {
+        Ok(match (name, expects) {
             ("f4", Some(ScalarType::BFloat16)) => {
                 let values =
                     npy.into_vec::<f32>().map_err(data_error)?.into_iter().map(bf16::from_f32);
@@ -62,22 +102,19 @@ pub(crate) fn read(path: &Path, wants: Option<ScalarType>) -> anyhow::Result<Ten
                     npy.into_vec::<bool>().map_err(data_error)?.into_iter().map(Bool::from);
                 Tensor::new(&sizes, &values.collect::<Vec<_>>())?
             }
-            _ => bail!("dtype {name} is not one that models take"),
+            _ => return Err(Reason(format!("dtype {name} is not supported"))),
         })
     };
-    read().with_context(|| path.display().to_string())
+    read().map_err(|reason| reason.at(path))
 }
 
-/// Of a file that ends early.
-const CUT: &str = "it is cut short";
-
-fn data_error(error: io::Error) -> anyhow::Error {
-    if error.kind() == ErrorKind::UnexpectedEof { anyhow!(CUT) } else { error.into() }
+fn data_error(error: io::Error) -> Reason {
+    if error.kind() == ErrorKind::UnexpectedEof { TRUNCATED.into() } else { error.into() }
 }
 
-/// How long the header of a file with this begin says it is.
-fn header_len(begin: &[u8]) -> usize {
-    match *begin {
+/// Declared length of the header of a file that starts with these bytes; 0 if it is not NPY.
+fn header_len(start: &[u8]) -> usize {
+    match *start {
         [0x93, b'N', b'U', b'M', b'P', b'Y', 1, _, a, b, ..] => u16::from_le_bytes([a, b]).into(),
         [0x93, b'N', b'U', b'M', b'P', b'Y', _, _, a, b, c, d, ..] => {
             usize::try_from(u32::from_le_bytes([a, b, c, d])).unwrap_or(usize::MAX)
@@ -86,9 +123,12 @@ fn header_len(begin: &[u8]) -> usize {
     }
 }
 
-/// Writes the elements of `view` in the order of its dimensions; bf16 is written as `f32`.
-pub(crate) fn write(path: &Path, view: &TensorView<'_>) -> anyhow::Result<()> {
-    let write = || -> anyhow::Result<()> {
+/// Writes `view` in C order. bf16 is written as `f32`.
+///
+/// # Errors
+/// [`InspectError::Npy`].
+pub fn write(path: &Path, view: &TensorView<'_>) -> Result<(), InspectError> {
+    let write = || -> Result<(), Reason> {
         let file = BufWriter::new(File::create(path)?);
         let shape: Vec<u64> = view.sizes().iter().map(|&size| size as u64).collect();
         let order = row_major(view);
@@ -115,14 +155,14 @@ pub(crate) fn write(path: &Path, view: &TensorView<'_>) -> anyhow::Result<()> {
             ScalarType::UInt32 => elements!(u32, |x| x),
             ScalarType::UInt64 => elements!(u64, |x| x),
             ScalarType::Bool => elements!(Bool, Bool::get),
-            other => bail!("NPY has no dtype for {other}"),
+            other => return Err(Reason(format!("NPY has no dtype for {other}"))),
         }
         Ok(())
     };
-    write().with_context(|| path.display().to_string())
+    write().map_err(|reason| reason.at(path))
 }
 
-/// Where each element lies in memory, in the order of the dimensions.
+/// Memory index of each element, in row-major order.
 pub(crate) fn row_major(view: &TensorView<'_>) -> Vec<usize> {
     if view.is_contiguous() {
         return (0..view.numel()).collect();
@@ -140,10 +180,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read_again() {
-        let folder = std::env::temp_dir().join(format!("afferent-npy-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        let path = folder.join("x.npy");
+    fn written_tensors_are_read_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.npy");
         let check = |tensor: Tensor| {
             write(&path, &tensor.view()).unwrap();
             let again = read(&path, None).unwrap();
@@ -158,23 +197,27 @@ mod tests {
         let mut transposed = plain;
         transposed.set_dim_order(&[1, 0]).unwrap();
         assert_eq!(check(transposed).data::<f32>().unwrap(), [1.0, 3.0, 5.0, 2.0, 4.0, 6.0]);
+    }
+
+    #[test]
+    fn invalid_files_are_rejected() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.npy");
         let check = |bytes: &[u8], expected: &str| {
             std::fs::write(&path, bytes).unwrap();
-            let error = format!("{:#}", read(&path, None).unwrap_err());
-            assert_eq!(error, format!("{}: {expected}", path.display()));
+            let error = read(&path, None).unwrap_err();
+            assert_eq!(error.to_string(), format!("{}: {expected}", path.display()));
         };
         let header = |version: u8, len: &[u8], text: &[u8]| {
             [&b"\x93NUMPY"[..], &[version, 0], len, text].concat()
         };
-        let refused = "it is no NPY file, or not one that NumPy writes";
-        check(b"nonsense", refused);
-        check(&header(1, &60_000_u16.to_le_bytes(), &[b'('; 60_000]), refused);
+        check(b"nonsense", NOT_NPY);
+        check(&header(1, &60_000_u16.to_le_bytes(), &[b'('; 60_000]), NOT_NPY);
         let len = 0xFFFF_FFF0_u32;
-        let expected = format!("its header takes {len} bytes; at most {MAX_HEADER} are read");
+        let expected = format!("its header has {len} bytes; the limit is {MAX_HEADER_BYTES}");
         check(&header(2, &len.to_le_bytes(), b"          "), &expected);
-        check(&header(2, &100_u32.to_le_bytes(), b"{"), CUT);
+        check(&header(2, &100_u32.to_le_bytes(), b"{"), TRUNCATED);
         let text = b"{'descr': '<f4', 'fortran_order': False, 'shape': (3,), }\n";
-        check(&header(1, &(text.len() as u16).to_le_bytes(), text), CUT);
-        std::fs::remove_dir_all(&folder).unwrap();
+        check(&header(1, &(text.len() as u16).to_le_bytes(), text), TRUNCATED);
     }
 }

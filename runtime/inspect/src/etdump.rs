@@ -1,12 +1,11 @@
-//! ETDump: a profile as the developer tools of ExecuTorch read it.
+//! ETDump: profile in the format of ExecuTorch's developer tools.
 //!
-//! Source: `devtools/etdump/etdump_schema_flatcc.fbs`, and what the runtime of ExecuTorch writes.
-//! A block `Default` holds the events of loading, and a block `Execute` those of each run. An
-//! operator gives two events, `native_call_NAME.OVERLOAD` and `OPERATOR_CALL`, which are the same
-//! here, because nothing happens around the call of a kernel. Events of an instruction carry its
-//! number, from which the Inspector finds the debug handle in an ETRecord; events of the method
-//! as a whole have the chain -1. Times are nanoseconds since loading began. Allocations are left
-//! out: the Inspector refuses them, and a run makes none.
+//! Source: `devtools/etdump/etdump_schema_flatcc.fbs`, and files that the ExecuTorch runtime
+//! writes. The block `Default` has the events of loading, and a block `Execute` those of each run.
+//! A kernel call gives two events, `native_call_NAME.OVERLOAD` and `OPERATOR_CALL`, with equal
+//! times. Events of an instruction have its index, which the Inspector maps to the debug handle in
+//! an ETRecord; events of the whole method have chain index -1. Times are nanoseconds since loading
+//! began. There are no allocation events: the Inspector rejects them, and a run allocates nothing.
 
 use std::{
     cell::{Cell, RefCell},
@@ -17,23 +16,24 @@ use afferent_runtime::{
     RunObserver,
     program::{Instruction, MethodPlan},
 };
-use anyhow::bail;
 use flatbuffers::{FlatBufferBuilder, TableFinishedWIPOffset, WIPOffset};
 
-/// Events that are kept; a file with more is larger than tools can handle.
+use crate::InspectError;
+
+/// Maximum number of instructions of all runs. The tools cannot handle larger files.
 const MAX_EVENTS: usize = 4_000_000;
 
-/// Nanoseconds from the start of loading: begin and end.
+/// Begin and end in nanoseconds since loading began.
 type Span = (u64, u64);
 
-/// Records when each instruction of each run began and ended.
-pub(super) struct Trace {
+/// Records the begin and end of each instruction of each run.
+pub struct EtDumpRecorder {
     origin: Instant,
-    /// Loading as a whole, and that of the method.
+    /// Loading of the program and the method, and of the method alone.
     loads: [Span; 2],
-    begun: Cell<u64>,
+    begin: Cell<u64>,
     runs: RefCell<Vec<Run>>,
-    /// The instructions of the run that is under way.
+    /// Instructions of the active run.
     current: RefCell<Vec<(usize, Span)>>,
     events: Cell<usize>,
 }
@@ -43,21 +43,21 @@ struct Run {
     instructions: Vec<(usize, Span)>,
 }
 
-impl RunObserver for Trace {
+impl RunObserver for EtDumpRecorder {
     fn begin(&self, _: usize) {
-        self.begun.set(nanos(self.origin));
+        self.begin.set(nanos(self.origin));
     }
 
     fn end(&self, instruction: usize) {
         let end = nanos(self.origin);
         self.events.set(self.events.get() + 1);
         if self.events.get() <= MAX_EVENTS {
-            self.current.borrow_mut().push((instruction, (self.begun.get(), end)));
+            self.current.borrow_mut().push((instruction, (self.begin.get(), end)));
         }
     }
 }
 
-/// From `origin` until now.
+/// Nanoseconds from `origin` until now.
 fn nanos(origin: Instant) -> u64 {
     since(origin, Instant::now())
 }
@@ -66,38 +66,36 @@ fn since(origin: Instant, time: Instant) -> u64 {
     u64::try_from(time.saturating_duration_since(origin).as_nanos()).unwrap_or(u64::MAX)
 }
 
-impl Trace {
-    /// Begins now: loading started at `origin`, that of the method at `method`.
-    pub(super) fn new(origin: Instant, method: Instant) -> Self {
+impl EtDumpRecorder {
+    /// Starts recording right after loading. Loading of the program began at `origin`, and of the
+    /// method at `method`.
+    pub fn new(origin: Instant, method: Instant) -> Self {
         let end = nanos(origin);
         Self {
             origin,
             loads: [(0, end), (since(origin, method), end)],
-            begun: Cell::default(),
+            begin: Cell::default(),
             runs: RefCell::default(),
             current: RefCell::default(),
             events: Cell::default(),
         }
     }
 
-    /// Ends a run that started at `start`.
-    pub(super) fn end_run(&self, start: Instant) {
+    /// Ends the run that started at `start`.
+    pub fn end_run(&self, start: Instant) {
         let span = (since(self.origin, start), nanos(self.origin));
         let instructions = self.current.take();
         self.runs.borrow_mut().push(Run { span, instructions });
     }
 
-    /// The file.
+    /// Serializes the recorded runs. `plan` is the method that ran.
     ///
     /// # Errors
-    /// There are more events than a file may hold.
-    pub(super) fn file(&self, plan: &MethodPlan<'_>) -> anyhow::Result<Vec<u8>> {
+    /// [`InspectError::TooManyEvents`].
+    pub fn to_bytes(&self, plan: &MethodPlan<'_>) -> Result<Vec<u8>, InspectError> {
         if self.events.get() > MAX_EVENTS {
-            bail!(
-                "the runs took {} instructions, and an ETDump holds {MAX_EVENTS} at most; \
-                 lower --repeat",
-                self.events.get()
-            );
+            let (events, limit) = (self.events.get(), MAX_EVENTS);
+            return Err(InspectError::TooManyEvents { events, limit });
         }
         let mut writer = Writer::default();
         let [load, init] = self.loads;
@@ -109,9 +107,9 @@ impl Trace {
         for run in self.runs.borrow().iter() {
             let mut events = Vec::with_capacity(2 * run.instructions.len() + 1);
             for &(instruction, span) in &run.instructions {
-                let place = (0, i32::try_from(instruction).unwrap_or(i32::MAX));
+                let location = (0, i32::try_from(instruction).unwrap_or(i32::MAX));
                 let names = names(plan, instruction);
-                events.extend(names.iter().map(|name| writer.event(name, place, span)));
+                events.extend(names.iter().map(|name| writer.event(name, location, span)));
             }
             events.push(writer.event("Method::execute", WHOLE_METHOD, run.span));
             writer.block("Execute", &events);
@@ -120,7 +118,7 @@ impl Trace {
     }
 }
 
-/// Names of the events of an instruction.
+/// Event names of an instruction.
 fn names(plan: &MethodPlan<'_>, instruction: usize) -> Vec<String> {
     let call = match plan.instruction(instruction) {
         Some(Instruction::Kernel { operator, .. }) => {
@@ -138,12 +136,12 @@ fn names(plan: &MethodPlan<'_>, instruction: usize) -> Vec<String> {
     vec![call.to_owned()]
 }
 
-/// Chain and instruction of an event that belongs to no instruction.
+/// Chain index and instruction of an event of the whole method.
 const WHOLE_METHOD: (i32, i32) = (-1, 0);
 
 type Table = WIPOffset<TableFinishedWIPOffset>;
 
-/// Where field number `field` of a table is found through its vtable.
+/// Vtable offset of field number `field` of a table.
 const fn slot(field: u16) -> u16 {
     4 + 2 * field
 }
@@ -155,7 +153,7 @@ struct Writer {
 }
 
 impl Writer {
-    /// A table `Event` with a `ProfileEvent`.
+    /// Writes a table `Event` with a `ProfileEvent`.
     fn event(&mut self, name: &str, (chain, instruction): (i32, i32), span: Span) -> Table {
         let builder = &mut self.builder;
         let name = builder.create_shared_string(name);
@@ -171,7 +169,7 @@ impl Writer {
         builder.end_table(start)
     }
 
-    /// A table `RunData`.
+    /// Writes a table `RunData`.
     fn block(&mut self, name: &str, events: &[Table]) {
         let builder = &mut self.builder;
         let (name, events) = (builder.create_shared_string(name), builder.create_vector(events));
@@ -181,7 +179,7 @@ impl Writer {
         self.blocks.push(builder.end_table(start));
     }
 
-    /// The file: a table `ETDump` with its size before it.
+    /// Writes the size-prefixed root table `ETDump`.
     fn finish(mut self) -> Vec<u8> {
         let blocks = self.builder.create_vector(&self.blocks);
         let start = self.builder.start_table();
@@ -195,12 +193,12 @@ impl Writer {
 
 #[cfg(test)]
 mod tests {
+    use afferent_kernels::KERNELS;
     use afferent_runtime::{Input, Model, ModelOptions, RunOptions};
 
     use super::*;
-    use afferent_kernels::KERNELS;
 
-    /// A table in a file, read by hand.
+    /// Reader of a table, independent of the `flatbuffers` crate.
     #[derive(Clone, Copy)]
     struct Reader<'a> {
         file: &'a [u8],
@@ -216,13 +214,13 @@ mod tests {
             at + u32::from_le_bytes(Self::number(file, at)) as usize
         }
 
-        /// Where field number `field` stands.
+        /// Offset of field number `field`; `None` if it is absent.
         fn field(self, field: usize) -> Option<usize> {
             let distance = i32::from_le_bytes(Self::number(self.file, self.at));
             let vtable = usize::try_from(self.at as i64 - i64::from(distance)).unwrap();
             let u16 = |at| usize::from(u16::from_le_bytes(Self::number(self.file, at)));
-            let place = if 4 + 2 * field < u16(vtable) { u16(vtable + 4 + 2 * field) } else { 0 };
-            (place > 0).then_some(self.at + place)
+            let offset = if 4 + 2 * field < u16(vtable) { u16(vtable + 4 + 2 * field) } else { 0 };
+            (offset > 0).then_some(self.at + offset)
         }
 
         fn i32(self, field: usize) -> i32 {
@@ -252,26 +250,26 @@ mod tests {
         }
     }
 
-    /// Runs a program twice and gives the file.
-    fn traced(program: &str, inputs: &[Input<'_>]) -> Vec<u8> {
-        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/conformance/data/programs");
+    /// ETDump of two runs of a program.
+    fn record(program: &str, inputs: &[Input<'_>]) -> Vec<u8> {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/conformance/data/programs");
         let origin = Instant::now();
         let path = format!("{folder}/{program}/model.pte");
         let mut model = Model::open(path, ModelOptions::new(KERNELS)).unwrap();
-        let trace = Trace::new(origin, origin);
-        let options = RunOptions { observer: Some(&trace), ..RunOptions::default() };
+        let recorder = EtDumpRecorder::new(origin, origin);
+        let options = RunOptions { observer: Some(&recorder), ..RunOptions::default() };
         for _ in 0..2 {
             let start = Instant::now();
             model.run_with("forward", inputs, &options).unwrap();
-            trace.end_run(start);
+            recorder.end_run(start);
         }
-        trace.file(&model.file().method("forward").unwrap()).unwrap()
+        recorder.to_bytes(&model.file().method("forward").unwrap()).unwrap()
     }
 
     #[test]
-    fn what_was_written_is_read_again() {
+    fn an_etdump_has_the_events_of_loading_and_of_each_run() {
         let zeros = afferent_core::Tensor::zeros(afferent_core::ScalarType::Float, &[4]);
-        let file = traced("add", &[Input::Tensor(zeros.view()), Input::Tensor(zeros.view())]);
+        let file = record("add", &[Input::Tensor(zeros.view()), Input::Tensor(zeros.view())]);
         let size = u32::from_le_bytes(Reader::number(&file, 0)) as usize;
         assert_eq!((size, &file[8..12]), (file.len() - 4, &b"ED00"[..]));
         let root = Reader { file: &file, at: Reader::target(&file, 4) };
@@ -282,7 +280,7 @@ mod tests {
             let events = block.tables(3).into_iter().map(|event| event.table(0));
             let row = |event: Reader<'_>| {
                 assert!(event.u64(6) <= event.u64(7) && event.u64(7) > 0);
-                // A chain of 0 is the default, which is not written.
+                // A chain index of 0 is the default, which is not written.
                 let chain = event.field(1).map_or(0, |_| event.i32(1));
                 (event.str(0).to_owned(), chain, event.i32(2))
             };

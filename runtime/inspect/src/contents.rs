@@ -1,4 +1,4 @@
-//! What is in a program, as data: for `afferent model info`.
+//! Contents of a program as data.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,135 +9,171 @@ use afferent_runtime::{
 };
 use serde::Serialize;
 
-use super::input::describe;
+use crate::describe;
 
-/// What is in a program file.
-#[derive(Serialize)]
-pub(super) struct Contents {
-    pub(super) file: String,
-    /// Bytes of the file.
-    pub(super) bytes: usize,
-    /// Bytes of the program's flatbuffer: its methods, and constants of old exporters.
-    pub(super) flatbuffer_bytes: usize,
-    /// Bytes of each segment after it: constants, named data, blobs of delegates.
-    pub(super) segment_bytes: Vec<usize>,
-    pub(super) methods: Vec<MethodContents>,
-    /// Metadata methods: name and what each returns.
-    pub(super) metadata: BTreeMap<String, Vec<String>>,
-    pub(super) named_data: Vec<Named>,
-    /// Test cases for each method, of a bundled program.
+/// Contents of a program file.
+#[derive(Debug, Serialize)]
+pub struct ProgramContents {
+    /// Path of the file.
+    pub file: String,
+    /// Size of the file in bytes.
+    pub bytes: usize,
+    /// Bytes of the program's flatbuffer: its methods, and the constants of old exporters.
+    pub flatbuffer_bytes: usize,
+    /// Bytes of each segment: constants, named data, blobs of delegates.
+    pub segment_bytes: Vec<usize>,
+    /// Methods with inputs or instructions.
+    pub methods: Vec<MethodContents>,
+    /// Constant methods (metadata): name, and outputs as text.
+    pub metadata: BTreeMap<String, Vec<String>>,
+    /// Named data.
+    pub named_data: Vec<NamedBytes>,
+    /// Number of bundled test cases of each method.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(super) test_cases: Vec<TestCases>,
+    pub test_cases: Vec<TestCaseCount>,
 }
 
-/// Something with a name and bytes.
-#[derive(Serialize)]
-pub(super) struct Named {
-    pub(super) name: String,
-    pub(super) bytes: usize,
+/// Size of a named object.
+#[derive(Debug, Serialize)]
+pub struct NamedBytes {
+    /// Name.
+    pub name: String,
+    /// Size in bytes.
+    pub bytes: usize,
 }
 
-#[derive(Serialize)]
-pub(super) struct TestCases {
-    pub(super) method: String,
-    pub(super) cases: usize,
+/// Number of bundled test cases of a method.
+#[derive(Debug, Serialize)]
+pub struct TestCaseCount {
+    /// Name of the method.
+    pub method: String,
+    /// Number of cases.
+    pub cases: usize,
 }
 
-#[derive(Serialize)]
-pub(super) struct MethodContents {
-    pub(super) name: String,
-    pub(super) inputs: Vec<Port>,
-    pub(super) outputs: Vec<Port>,
-    pub(super) values: usize,
-    pub(super) instructions: usize,
-    pub(super) operators: Vec<OperatorContents>,
-    pub(super) delegates: Vec<DelegateContents>,
-    /// Bytes that the program plans, by memory id, which counts from 1.
-    pub(super) planned_bytes: BTreeMap<usize, usize>,
-    /// Bytes of the tables that loading makes.
-    pub(super) table_bytes: usize,
-    /// Tensors that never change and lie in the program; views of one count once.
-    pub(super) constants: Total,
-    /// Tensors that lie in named data or in another file.
-    pub(super) external: Vec<Named>,
-    /// State that stays from run to run.
-    pub(super) mutable_buffers: Vec<Buffer>,
-    /// Bytes that the method takes once it is loaded: tables, planned memory, constants and blobs.
-    pub(super) bytes: usize,
+/// Contents of a method.
+#[derive(Debug, Serialize)]
+pub struct MethodContents {
+    /// Name of the method.
+    pub name: String,
+    /// Inputs.
+    pub inputs: Vec<ValueContents>,
+    /// Outputs.
+    pub outputs: Vec<ValueContents>,
+    /// Number of values.
+    pub values: usize,
+    /// Number of instructions.
+    pub instructions: usize,
+    /// Operators.
+    pub operators: Vec<OperatorContents>,
+    /// Delegates.
+    pub delegates: Vec<DelegateContents>,
+    /// Bytes of each planned buffer, by memory id. Ids start at 1.
+    pub planned_bytes: BTreeMap<usize, usize>,
+    /// Bytes of the tables of the loaded method.
+    pub table_bytes: usize,
+    /// Constants in the program. Several views of one constant count once.
+    pub constants: ByteTotal,
+    /// Constants in named data or in a data file.
+    pub external: Vec<NamedBytes>,
+    /// Mutable buffers.
+    pub mutable_buffers: Vec<MutableBufferContents>,
+    /// Bytes of the loaded method: tables, planned buffers, constants and blobs.
+    pub bytes: usize,
 }
 
-/// How many, and how many bytes.
-#[derive(Serialize, Default)]
-pub(super) struct Total {
-    pub(super) count: usize,
-    pub(super) bytes: usize,
+/// Number of objects and their total size.
+#[derive(Debug, Serialize, Default)]
+pub struct ByteTotal {
+    /// Number of objects.
+    pub count: usize,
+    /// Total size in bytes.
+    pub bytes: usize,
 }
 
-/// An input or an output.
-#[derive(Serialize)]
-pub(super) struct Port {
-    /// In words, such as `f32[1, 576]`.
-    pub(super) what: String,
-    /// Of a tensor: its layout.
+/// Input or output of a method.
+#[derive(Debug, Serialize)]
+pub struct ValueContents {
+    /// Description, such as `f32[1, 576]`.
+    pub description: String,
+    /// Layout, if it is a tensor.
     #[serde(flatten)]
-    pub(super) tensor: Option<TensorContents>,
+    pub tensor: Option<TensorContents>,
 }
 
-#[derive(Serialize)]
-pub(super) struct TensorContents {
-    pub(super) dtype: &'static str,
-    /// The largest ones, where they may change.
-    pub(super) sizes: Vec<usize>,
-    /// `static`, `bounded` or `unbounded`.
-    pub(super) shape: &'static str,
-    /// The dimensions from the outermost in memory to the innermost.
-    pub(super) dim_order: Vec<u8>,
-    pub(super) bytes: usize,
-    /// Where the program plans it: memory id and offset.
-    pub(super) planned_at: Option<(usize, usize)>,
-    /// Its name in the exported module.
-    pub(super) name: Option<String>,
+/// Layout of a tensor.
+#[derive(Debug, Serialize)]
+pub struct TensorContents {
+    /// Short name of the dtype.
+    pub dtype: &'static str,
+    /// Sizes; the maximum of those that may change.
+    pub sizes: Vec<usize>,
+    /// Shape dynamism: `static`, `bounded` or `unbounded`.
+    pub shape: &'static str,
+    /// Dimensions in memory order, outermost first.
+    pub dim_order: Vec<u8>,
+    /// Size in bytes.
+    pub bytes: usize,
+    /// Memory id and offset in the memory plan.
+    pub planned_at: Option<(usize, usize)>,
+    /// Fully qualified name in the exported module.
+    pub name: Option<String>,
 }
 
-#[derive(Serialize)]
-pub(super) struct OperatorContents {
-    pub(super) name: String,
-    pub(super) calls: usize,
-    /// Whether this build has a kernel for it.
-    pub(super) kernel: bool,
+/// Operator of a method.
+#[derive(Debug, Serialize)]
+pub struct OperatorContents {
+    /// Name and overload.
+    pub name: String,
+    /// Number of instructions that call it.
+    pub calls: usize,
+    /// True if the kernel lists have a kernel for it.
+    pub kernel: bool,
 }
 
-#[derive(Serialize)]
-pub(super) struct DelegateContents {
-    pub(super) backend: String,
-    /// Of its blob.
-    pub(super) bytes: usize,
-    pub(super) calls: usize,
-    pub(super) compile_specs: Vec<Spec>,
-    /// Whether this build has the backend and this machine can run it.
-    pub(super) available: bool,
+/// Delegate of a method.
+#[derive(Debug, Serialize)]
+pub struct DelegateContents {
+    /// Name of the backend.
+    pub backend: String,
+    /// Size of the blob in bytes.
+    pub bytes: usize,
+    /// Number of instructions that call it.
+    pub calls: usize,
+    /// Compile specs.
+    pub compile_specs: Vec<CompileSpecContents>,
+    /// True if the backend is in the list and can run on this machine.
+    pub available: bool,
 }
 
-#[derive(Serialize)]
-pub(super) struct Spec {
-    pub(super) key: String,
-    pub(super) bytes: usize,
-    /// The value, where it is short text or a small number.
-    pub(super) value: Option<String>,
+/// Compile spec of a delegate.
+#[derive(Debug, Serialize)]
+pub struct CompileSpecContents {
+    /// Key.
+    pub key: String,
+    /// Size of the value in bytes.
+    pub bytes: usize,
+    /// Value, if it is short text or one byte.
+    pub value: Option<String>,
 }
 
-#[derive(Serialize)]
-pub(super) struct Buffer {
-    /// Its name in the exported module, where the exporter kept it.
-    pub(super) name: Option<String>,
-    pub(super) what: String,
-    pub(super) bytes: usize,
-    /// Whether it starts with values of the program; otherwise with zeros.
-    pub(super) initialized: bool,
+/// Mutable buffer of a method.
+#[derive(Debug, Serialize)]
+pub struct MutableBufferContents {
+    /// Fully qualified name in the exported module, if the exporter has recorded it.
+    pub name: Option<String>,
+    /// Description, such as `f32[1, 576]`.
+    pub description: String,
+    /// Size in bytes.
+    pub bytes: usize,
+    /// True if the program has an initial value. Otherwise the buffer starts with zeros.
+    pub initialized: bool,
 }
 
-impl Contents {
-    pub(super) fn of(file: &ModelFile, models: &ModelOptions) -> Self {
+impl ProgramContents {
+    /// Reads the contents of `file`. `options` provides the kernel lists and backends for
+    /// [`OperatorContents::kernel`] and [`DelegateContents::available`].
+    pub fn of(file: &ModelFile, options: &ModelOptions) -> Self {
         let program = file.program();
         let is_metadata = |plan: &MethodPlan<'_>| {
             plan.num_instructions() == 0 && plan.inputs().is_empty() && !plan.outputs().is_empty()
@@ -148,18 +184,18 @@ impl Contents {
             (plan.name().to_owned(), values)
         });
         let named =
-            |(name, data): (&str, &[u8])| Named { name: name.to_owned(), bytes: data.len() };
+            |(name, data): (&str, &[u8])| NamedBytes { name: name.to_owned(), bytes: data.len() };
         let suites = file.bundled().into_iter().flat_map(|bundled| bundled.suites());
         Self {
             file: file.path().display().to_string(),
             bytes: file.size(),
             flatbuffer_bytes: program.flatbuffer_len(),
             segment_bytes: program.segment_entries().map(<[u8]>::len).collect(),
-            methods: methods.iter().map(|plan| MethodContents::of(plan, models)).collect(),
+            methods: methods.iter().map(|plan| MethodContents::of(plan, options)).collect(),
             metadata: metadata.collect(),
             named_data: program.named_data_entries().map(named).collect(),
             test_cases: suites
-                .map(|suite| TestCases {
+                .map(|suite| TestCaseCount {
                     method: suite.method.to_owned(),
                     cases: suite.cases().len(),
                 })
@@ -169,24 +205,24 @@ impl Contents {
 }
 
 impl MethodContents {
-    fn of(plan: &MethodPlan<'_>, models: &ModelOptions) -> Self {
+    fn of(plan: &MethodPlan<'_>, options: &ModelOptions) -> Self {
         let mut contents = Self {
             name: plan.name().to_owned(),
-            inputs: plan.inputs().iter().map(|value| Port::of(plan, value)).collect(),
-            outputs: plan.outputs().iter().map(|value| Port::of(plan, value)).collect(),
+            inputs: plan.inputs().iter().map(|value| ValueContents::of(plan, value)).collect(),
+            outputs: plan.outputs().iter().map(|value| ValueContents::of(plan, value)).collect(),
             values: plan.num_values(),
             instructions: plan.num_instructions(),
             operators: Vec::new(),
             delegates: Vec::new(),
             planned_bytes: (1..).zip(plan.planned_buffer_sizes().iter()).collect(),
             table_bytes: Method::table_bytes(plan),
-            constants: Total::default(),
+            constants: ByteTotal::default(),
             external: Vec::new(),
             mutable_buffers: Vec::new(),
             bytes: 0,
         };
-        contents.count_calls(plan, models);
-        contents.sort_tensors(plan, models);
+        contents.count_calls(plan, options);
+        contents.classify_tensors(plan, options);
         let blobs: usize = contents.delegates.iter().map(|delegate| delegate.bytes).sum();
         let external: usize = contents.external.iter().map(|named| named.bytes).sum();
         let planned: usize = contents.planned_bytes.values().sum();
@@ -195,7 +231,7 @@ impl MethodContents {
         contents
     }
 
-    fn count_calls(&mut self, plan: &MethodPlan<'_>, models: &ModelOptions) {
+    fn count_calls(&mut self, plan: &MethodPlan<'_>, options: &ModelOptions) {
         let mut operator_calls = vec![0; plan.num_operators()];
         let mut delegate_calls = vec![0; plan.num_delegates()];
         for instruction in plan.instructions() {
@@ -209,18 +245,18 @@ impl MethodContents {
             }
         }
         let operators = plan.operators().zip(operator_calls).map(|(operator, calls)| {
-            let kernel = find_kernel(models.kernels, operator.name, operator.overload).is_some();
+            let kernel = find_kernel(options.kernels, operator.name, operator.overload).is_some();
             OperatorContents { name: operator.to_string(), calls, kernel }
         });
         self.operators = operators.collect();
         let delegates = plan.delegates().zip(delegate_calls);
         self.delegates = delegates
-            .map(|(delegate, calls)| DelegateContents::of(&delegate, calls, models))
+            .map(|(delegate, calls)| DelegateContents::of(&delegate, calls, options))
             .collect();
     }
 
-    fn sort_tensors(&mut self, plan: &MethodPlan<'_>, models: &ModelOptions) {
-        let (kept, mut seen) = (kept(plan, models.kernels), BTreeSet::new());
+    fn classify_tensors(&mut self, plan: &MethodPlan<'_>, options: &ModelOptions) {
+        let (buffers, mut seen) = (mutable_buffer_values(plan, options.kernels), BTreeSet::new());
         for (at, value) in plan.values().enumerate() {
             let Value::Tensor(meta) = value else { continue };
             let bytes = meta.layout.nbytes;
@@ -234,23 +270,24 @@ impl MethodContents {
                     continue;
                 }
                 TensorData::External { name, allocation: None } => {
-                    self.external.push(Named { name: name.to_owned(), bytes });
+                    self.external.push(NamedBytes { name: name.to_owned(), bytes });
                     continue;
                 }
                 TensorData::External { .. } | TensorData::Planned { initial: Some(_), .. } => true,
-                TensorData::Planned { initial: None, .. } if kept.contains(&at) => false,
+                TensorData::Planned { initial: None, .. } if buffers.contains(&at) => false,
                 TensorData::Planned { .. } | TensorData::Unplanned => continue,
             };
             let name = meta.fully_qualified_name.map(str::to_owned);
-            let what = describe(plan, at);
-            self.mutable_buffers.push(Buffer { name, what, bytes, initialized });
+            let description = describe(plan, at);
+            let buffer = MutableBufferContents { name, description, bytes, initialized };
+            self.mutable_buffers.push(buffer);
         }
     }
 }
 
-/// Values that a run keeps for the next one: they are read before an instruction writes them, and
-/// are no inputs.
-fn kept(plan: &MethodPlan<'_>, kernels: KernelLists<'static>) -> BTreeSet<u32> {
+/// Values that keep their contents between runs: an instruction reads them before any writes them,
+/// and they are not inputs.
+fn mutable_buffer_values(plan: &MethodPlan<'_>, kernels: KernelLists<'static>) -> BTreeSet<u32> {
     let (mut read_first, mut written) = (BTreeSet::new(), BTreeSet::new());
     let mut visit = |value: u32, reads: bool, writes: bool| {
         if reads && !written.contains(&value) {
@@ -266,7 +303,7 @@ fn kept(plan: &MethodPlan<'_>, kernels: KernelLists<'static>) -> BTreeSet<u32> {
                 let operator = plan.operator(operator as usize);
                 let kernel = operator.and_then(|op| find_kernel(kernels, op.name, op.overload));
                 let kinds = kernel.map_or(&[][..], |kernel| kernel.args);
-                // What stands behind the arguments repeats the results.
+                // The values after the arguments repeat the outputs.
                 for (value, kind) in args.iter().zip(kinds) {
                     visit(value, !kind.is_written() || *kind == Arg::InOut, kind.is_written());
                 }
@@ -284,8 +321,8 @@ fn kept(plan: &MethodPlan<'_>, kernels: KernelLists<'static>) -> BTreeSet<u32> {
 }
 
 impl DelegateContents {
-    fn of(delegate: &DelegatePlan<'_>, calls: usize, models: &ModelOptions) -> Self {
-        let spec = |spec: CompileSpec<'_>| Spec {
+    fn of(delegate: &DelegatePlan<'_>, calls: usize, options: &ModelOptions) -> Self {
+        let spec = |spec: CompileSpec<'_>| CompileSpecContents {
             key: spec.key.to_owned(),
             bytes: spec.value.len(),
             value: short_value(spec.value),
@@ -295,12 +332,12 @@ impl DelegateContents {
             bytes: delegate.blob.len(),
             calls,
             compile_specs: delegate.compile_specs().map(spec).collect(),
-            available: models.backends.iter().any(|b| b.name() == delegate.id && b.is_available()),
+            available: options.backends.iter().any(|b| b.name() == delegate.id && b.is_available()),
         }
     }
 }
 
-/// A value of a compile spec as text, where it is short and can be one; one byte is a number.
+/// Value of a compile spec as text, if it is short printable text or one byte.
 fn short_value(bytes: &[u8]) -> Option<String> {
     match bytes {
         [] => None,
@@ -313,13 +350,13 @@ fn short_value(bytes: &[u8]) -> Option<String> {
     }
 }
 
-impl Port {
+impl ValueContents {
     fn of(plan: &MethodPlan<'_>, value: u32) -> Self {
         let tensor = match plan.value(value as usize) {
             Value::Tensor(meta) => Some(TensorContents::of(&meta)),
             _ => None,
         };
-        Self { what: describe(plan, value), tensor }
+        Self { description: describe(plan, value), tensor }
     }
 }
 

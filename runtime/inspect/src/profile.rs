@@ -1,0 +1,87 @@
+//! Profile of runs as mean times of instructions.
+
+use std::{
+    cell::{Cell, RefCell},
+    collections::BTreeMap,
+    time::Instant,
+};
+
+use afferent_runtime::{
+    RunObserver,
+    program::{Instruction, MethodPlan},
+};
+use serde::Serialize;
+
+/// Measures how often and how long each instruction runs.
+#[derive(Debug, Default)]
+pub struct InstructionProfile {
+    begin: Cell<Option<Instant>>,
+    /// Calls and total nanoseconds of each instruction.
+    instructions: RefCell<BTreeMap<usize, (u64, u64)>>,
+}
+
+/// Mean times of the instructions of a method.
+#[derive(Debug, Serialize)]
+pub struct MeanTimes {
+    /// Name of the method.
+    pub method: String,
+    /// Instructions that have run, by index.
+    pub instructions: Vec<InstructionTime>,
+}
+
+/// Mean time of an instruction.
+#[derive(Debug, Serialize)]
+pub struct InstructionTime {
+    /// Index of the instruction.
+    pub instruction: usize,
+    /// Operator, backend or kind of the instruction.
+    pub name: String,
+    /// Number of calls.
+    pub calls: u64,
+    /// Mean time of a call in microseconds.
+    pub mean_us: f64,
+}
+
+impl RunObserver for InstructionProfile {
+    fn begin(&self, _: usize) {
+        self.begin.set(Some(Instant::now()));
+    }
+
+    fn end(&self, instruction: usize) {
+        let elapsed = self.begin.take().map_or(0, |begin| begin.elapsed().as_nanos());
+        let mut instructions = self.instructions.borrow_mut();
+        let (calls, nanos) = instructions.entry(instruction).or_default();
+        *calls += 1;
+        *nanos += u64::try_from(elapsed).unwrap_or(u64::MAX);
+    }
+}
+
+impl InstructionProfile {
+    /// Mean times so far. `plan` is the method that ran.
+    pub fn mean_times(&self, plan: &MethodPlan<'_>) -> MeanTimes {
+        let instructions = self.instructions.borrow();
+        let times = instructions.iter().map(|(&at, &(calls, nanos))| InstructionTime {
+            instruction: at,
+            name: name(plan, at),
+            calls,
+            mean_us: nanos as f64 / 1e3 / calls as f64,
+        });
+        MeanTimes { method: plan.name().to_owned(), instructions: times.collect() }
+    }
+}
+
+fn name(plan: &MethodPlan<'_>, at: usize) -> String {
+    let name = match plan.instruction(at) {
+        Some(Instruction::Kernel { operator, .. }) => {
+            plan.operator(operator as usize).map(|operator| operator.to_string())
+        }
+        Some(Instruction::Delegate { delegate, .. }) => {
+            plan.delegate(delegate as usize).map(|delegate| delegate.id.to_owned())
+        }
+        Some(Instruction::Move { .. }) => Some("move".to_owned()),
+        Some(Instruction::JumpFalse { .. }) => Some("jump_false".to_owned()),
+        Some(Instruction::Free { .. }) => Some("free".to_owned()),
+        None => None,
+    };
+    name.unwrap_or_default()
+}
