@@ -204,7 +204,7 @@ fn a_run_that_does_not_start_changes_no_file() {
     };
     // The error shows only on the attempt.
     let too_long = format!("log.path={}", "x".repeat(300));
-    check(&["--set", &too_long], "it cannot be made");
+    check(&["--set", &too_long], "cannot create it");
     check(&["--record-only", "evn"], "there is no output \"evn\" to record");
     check(&["--record-limit", "0"], "invalid value '0'");
     // The new content does not mix with the old one.
