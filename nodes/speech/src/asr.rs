@@ -1,12 +1,12 @@
-//! Turns speech into words.
+//! Speech recognition.
 
-mod beam;
+mod beam_search;
 mod decoder;
 mod greedy;
-mod language;
+mod language_model;
 mod lexicon;
 mod vocabulary;
-mod words;
+mod word_sequences;
 
 use std::{path::PathBuf, time::Duration};
 
@@ -17,55 +17,55 @@ use afferent_messages::{
 use afferent_package::ModelPackage;
 
 use self::{
-    beam::{Beam, Weights},
-    decoder::{Clock, Decoder, Search},
-    greedy::Greedy,
-    language::Language,
+    beam_search::{BeamSearch, SearchParams},
+    decoder::{Decoder, Search, StepClock},
+    greedy::GreedyDecoder,
+    language_model::LanguageModel,
     vocabulary::Vocabulary,
 };
-use crate::{recurrent::RecurrentModel, vad::expect_mono};
+use crate::{recurrent::RecurrentModel, vad::expect_format};
 
 params! {
-    /// Settings of [`Asr`]. What is left out comes from the model package.
+    /// Settings of [`Asr`]. Absent values come from the model package.
     pub struct AsrParams {
-        /// Model package with labels, and with a language model for `lexicon`.
+        /// Path of the model package, with labels and, for `lexicon`, a language model.
         pub model: PathBuf;
-        /// Whether only words of the package's language model, and hot ones, are heard; otherwise
-        /// letters as they sound.
+        /// Recognize only words of the package's language model and hot words, by beam search;
+        /// otherwise, letters by greedy decoding.
         pub lexicon: bool = "true";
-        /// Phrases that are expected, with commas between them; unknown words become known.
-        /// Refused without `lexicon`, as `language_weight` and `word_bonus` are.
+        /// Expected phrases, separated by commas; unknown words are added to the vocabulary.
+        /// Requires `lexicon`, as do `language_weight` and `word_bonus`.
         pub hot_words: Option<String>;
-        /// What each word of an expected phrase adds to its likelihood, as a natural logarithm.
+        /// Bonus per word of an expected phrase, a natural logarithm of probability.
         pub hot_bonus: f32 = "2", range 0.0..=20.0;
-        /// Hypotheses that are kept: more are more exact and slower.
+        /// Beam width; a greater one is more accurate and slower.
         pub beam: usize = "300", range 1.0..=1000.0;
-        /// Weight of the language model against the sound.
+        /// Weight of the language model relative to the acoustic model.
         pub language_weight: Option<f32>, range 0.0..=10.0;
-        /// What every word adds to the likelihood of a hypothesis, as a natural logarithm.
+        /// Bonus per word, a natural logarithm of probability.
         pub word_bonus: Option<f32>, range -20.0..=20.0;
-        /// A pause of this length ends an utterance that no event ends.
+        /// Silence that ends an utterance without a speech event.
         pub silence: Duration = "600ms", range 0.06..=60.0;
-        /// An utterance of this length is ended.
+        /// Longest utterance; longer ones are cut.
         pub max_utterance: Duration = "30s", range 1.0..=600.0;
-        /// Whether transcripts are sent before an utterance has ended.
+        /// Send partial transcripts before the end of an utterance.
         pub partials: bool = "true";
     }
 }
 
-/// Turns speech into words, with partial results and the times of words.
+/// Recognizes speech, with partial transcripts and word times.
 ///
-/// An utterance ends with an event, a gap in the sound, a pause of `silence`, or the end of the
-/// stream. What the model has not said by then it says to silence that is added. Utterances without
-/// words are not reported.
+/// A speech-end event, a gap in the audio, a pause of `silence`, or the end of the stream ends an
+/// utterance. Silence is appended to flush the delay of the model. Utterances without words are not
+/// reported.
 ///
-/// Contract of the model: `forward(sound f32[1, context + window], state f32[..]) -> (chances
-/// f32[1, steps, labels], state)`, metadata `sample_rate`, `window_size`, `context_size`; the
-/// chances are natural logarithms of letters for CTC, label 0 is the blank, and one label is a
-/// space. With `lexicon`, a prefix beam search finds the likeliest words by the language model of
-/// the package, an ARPA file; otherwise the likeliest letters make the words.
+/// Contract of the model: `forward(sound f32[1, context + window], state f32[..]) -> (log_probs
+/// f32[1, steps, labels], state)`, metadata `sample_rate`, `window_size`, and `context_size`. The
+/// result contains natural log probabilities of letters for CTC. Label 0 is the blank, and one
+/// label is a space. With `lexicon`, a prefix beam search finds the most probable words by the
+/// n-gram language model of the package, an ARPA file; otherwise, greedy decoding yields letters.
 ///
-/// Latency: a window for partial results; the end of speech for final ones.
+/// Latency: one window for partial transcripts, the end of speech for final ones.
 ///
 /// ```
 /// use afferent_graph::{Node, NodeBench, OpenCx, ParamValue, Params, Timestamp};
@@ -91,18 +91,18 @@ pub struct Asr {
     context: usize,
     decoder: Decoder,
     limits: Limits,
-    /// Context and the start of the next window.
+    /// Context and the samples of the next window.
     pending: Vec<f32>,
-    /// Time of the sample that should come next; `None` before the first.
+    /// Expected timestamp of the next sample; `None` before the first block.
     next_at: Option<Timestamp>,
-    /// Chances of one window.
-    chances: Vec<f32>,
+    /// Log probabilities of one window.
+    log_probs: Vec<f32>,
     utterance: u64,
-    /// What was sent of this utterance.
+    /// Words of the last partial transcript of the utterance.
     sent: Vec<HeardWord>,
 }
 
-/// When transcripts are sent.
+/// Limits of an utterance, and the partial transcripts.
 #[derive(Debug, Clone, Copy)]
 struct Limits {
     silence: Duration,
@@ -110,10 +110,10 @@ struct Limits {
     partials: bool,
 }
 
-/// Silence that is added to an utterance that ends, because letters appear after their sound.
-const TAIL: Duration = Duration::from_millis(300);
+/// Silence appended at the end of an utterance, since letters appear after their sound.
+const TAIL_SILENCE: Duration = Duration::from_millis(300);
 
-/// Longest delay that a package may give.
+/// Longest delay that a package may define.
 const MAX_DELAY_MS: f32 = 10_000.0;
 
 ports! {
@@ -129,8 +129,8 @@ ports! {
 }
 
 impl Asr {
-    /// Forgets all sound; the next comes `at`.
-    fn clear(&mut self, at: Timestamp) {
+    /// Starts a new stream at `at`.
+    fn restart(&mut self, at: Timestamp) {
         self.model.reset();
         self.pending.clear();
         self.pending.resize(self.context, 0.0);
@@ -138,22 +138,22 @@ impl Asr {
         self.sent.clear();
     }
 
-    /// Runs the model over the whole windows of `pending`.
-    fn windows(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
+    /// Runs the model on the whole windows of `pending`.
+    fn run_windows(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
         let whole = self.context + self.window;
         while self.pending.len() >= whole {
             let (model, pending) = (&mut self.model, &self.pending);
-            let chances = cx.time_model(|| model.run(&pending[..whole]))?;
-            self.chances.clear();
-            self.chances.extend_from_slice(chances);
-            let labels = self.decoder.labels();
-            self.chances.chunks_exact(labels).for_each(|step| self.decoder.update(step));
+            let log_probs = cx.time_model(|| model.run(&pending[..whole]))?;
+            self.log_probs.clear();
+            self.log_probs.extend_from_slice(log_probs);
+            let labels = self.decoder.label_count();
+            self.log_probs.chunks_exact(labels).for_each(|step| self.decoder.update(step));
             self.pending.drain(..self.window);
         }
         Ok(())
     }
 
-    /// Sends the words so far, if they are others than before.
+    /// Sends the words so far, if they have changed.
     fn send_partial(&mut self, cx: &mut Cx<'_>) {
         let mut transcript = cx.loan(Self::TRANSCRIPT);
         self.decoder.partial(&mut transcript.words);
@@ -167,7 +167,7 @@ impl Asr {
         cx.send_at(Self::TRANSCRIPT, self.decoder.now(), transcript);
     }
 
-    /// Sends the final words, if there are any.
+    /// Sends the final words, if any.
     fn send_final(&mut self, cx: &mut Cx<'_>, at: Timestamp) {
         let mut transcript = cx.loan(Self::TRANSCRIPT);
         self.decoder.finish(&mut transcript.words);
@@ -179,52 +179,53 @@ impl Asr {
         cx.send_at(Self::TRANSCRIPT, at, transcript);
     }
 
-    /// Ends the utterance where its sound ends, or at `next`, where the next one is heard first, if
-    /// that is earlier: time began anew, and nothing that is later may come before.
+    /// Ends the utterance at the end of its audio. If the next audio begins earlier, at `next`,
+    /// time has restarted; the transcript then has the timestamp `next`, since timestamps must not
+    /// decrease.
     fn end_utterance(&mut self, cx: &mut Cx<'_>, next: Timestamp) -> Result<(), NodeError> {
         let Some(at) = self.next_at.map(|at| at.min(next)) else { return Ok(()) };
-        let tail = self.pending.len() - self.context + self.rate.samples(TAIL);
+        let tail = self.pending.len() - self.context + self.rate.samples(TAIL_SILENCE);
         let windows = tail.div_ceil(self.window);
         self.pending.resize(self.context + windows * self.window, 0.0);
-        self.windows(cx)?;
+        self.run_windows(cx)?;
         self.send_final(cx, at);
-        self.clear(at);
+        self.restart(at);
         Ok(())
     }
 
-    /// Begins a new utterance when this one is over; the sound goes on, and what was not decoded
-    /// yet of it begins at `rest_at`.
-    fn end_at_pause(&mut self, cx: &mut Cx<'_>, rest_at: Timestamp) {
+    /// Ends the utterance if a pause or its length demands it, otherwise sends a partial
+    /// transcript. The audio continues; its undecoded rest begins at `rest_at`.
+    fn end_utterance_if_due(&mut self, cx: &mut Cx<'_>, rest_at: Timestamp) {
         let silent = self.decoder.silent_for() >= self.limits.silence;
-        if silent || self.decoder.heard() >= self.limits.max_utterance {
+        if silent || self.decoder.decoded() >= self.limits.max_utterance {
             let now = self.decoder.now();
             self.send_final(cx, now);
-            self.decoder.go_on(rest_at);
+            self.decoder.continue_at(rest_at);
             self.sent.clear();
         } else if self.limits.partials {
             self.send_partial(cx);
         }
     }
 
-    fn hear(&mut self, cx: &mut Cx<'_>, block: &AudioBlock) -> Result<(), NodeError> {
-        expect_mono(Self::AUDIO, block, self.rate)?;
+    fn on_audio(&mut self, cx: &mut Cx<'_>, block: &AudioBlock) -> Result<(), NodeError> {
+        expect_format(Self::AUDIO, block, self.rate)?;
         let at = cx.at();
         let tolerance = self.rate.duration(self.window / 8);
-        let far = |next: Timestamp| at.since(next) > tolerance || next.since(at) > tolerance;
-        if self.next_at.is_none_or(far) {
+        let is_gap = |next: Timestamp| at.since(next) > tolerance || next.since(at) > tolerance;
+        if self.next_at.is_none_or(is_gap) {
             self.end_utterance(cx, at + self.rate.duration(self.window))?;
-            self.clear(at);
+            self.restart(at);
         }
         self.next_at = Some(at + block.duration());
         let mut part_at = at;
-        // Window by window, so that a long block gives the results that short ones give.
+        // Window by window, so that the block length does not change the results.
         for part in block.channel(0)?.chunks(self.window) {
             self.pending.extend_from_slice(part);
             part_at = part_at + self.rate.duration(part.len());
             if self.pending.len() >= self.context + self.window {
-                self.windows(cx)?;
+                self.run_windows(cx)?;
                 let rest = self.pending.len() - self.context;
-                self.end_at_pause(cx, part_at - self.rate.duration(rest));
+                self.end_utterance_if_due(cx, part_at - self.rate.duration(rest));
             }
         }
         Ok(())
@@ -235,10 +236,11 @@ impl Node for Asr {
     type Params = AsrParams;
 
     const NAME: &'static str = "asr";
-    const SUMMARY: &'static str = "Turns speech into words.";
+    const SUMMARY: &'static str = "Recognizes speech, with partial transcripts and word times.";
     const PORTS: &'static [Port] = Self::PORTS;
     const WEIGHT: Weight = Weight::Heavy;
-    const LATENCY: &'static str = "a window for partial results, the end of speech for final ones";
+    const LATENCY: &'static str =
+        "one window for partial transcripts, the end of speech for final ones";
 
     fn check(params: &AsrParams, cx: &OpenCx) -> Result<(), NodeError> {
         Self::open(params.clone(), cx).map(|_| ())
@@ -248,33 +250,36 @@ impl Node for Asr {
         let (model, package) = RecurrentModel::open(&params.model, "speech_recognition", cx)?;
         let number = |name: &str| {
             let value = model.metadata_int(name).and_then(|value| usize::try_from(value).ok());
-            value.filter(|&value| value > 0).ok_or_else(|| model.fault(format!("it has no {name}")))
+            value
+                .filter(|&value| value > 0)
+                .ok_or_else(|| model.error(format!("the program has no positive metadata {name}")))
         };
         let (window, context) = (number("window_size")?, number("context_size")?);
         let rate = SampleRate(u32::try_from(number("sample_rate")?).unwrap_or(u32::MAX));
-        let (sound, sizes) = (model.input_sizes(), model.result_sizes());
+        let (input, result) = (model.input_sizes(), model.result_sizes());
         let labels = package.manifest.labels.clone();
-        let steps = match *sizes {
+        let steps = match *result {
             [1, steps, count] if steps > 0 && count == labels.len() => steps,
             _ => {
-                let reason = format!("its result {sizes:?} is not [1, steps, {}]", labels.len());
-                return Err(model.fault(reason));
+                let reason =
+                    format!("result {result:?} of forward is not [1, steps, {}]", labels.len());
+                return Err(model.error(reason));
             }
         };
-        if sound != [1, context + window] {
-            let reason = format!("its input {sound:?} is not [1, {context} + {window}]");
-            return Err(model.fault(reason));
+        if input != [1, context + window] {
+            let reason = format!("input {input:?} of forward is not [1, {context} + {window}]");
+            return Err(model.error(reason));
         }
         let space = labels.iter().position(|label| label == " ");
-        let space = space.ok_or_else(|| model.fault("its labels have no space"))?;
-        if let Some(about) = &package.manifest.decoder {
-            expect_usable(about).map_err(|reason| model.fault(reason))?;
+        let space = space.ok_or_else(|| model.error("`labels` in model.yaml contain no space"))?;
+        if let Some(decoder) = &package.manifest.decoder {
+            check_decoder(decoder).map_err(|reason| model.error(reason))?;
         }
-        let search = search(&params, &package, &model, space)?;
+        let search = open_search(&params, &package, &model, space)?;
         let delay_s = |of: fn(&afferent_package::Decoder) -> f32| {
             package.manifest.decoder.as_ref().map_or(0.0, of) / 1e3
         };
-        let clock = Clock {
+        let clock = StepClock {
             origin: Timestamp::ZERO,
             earliest: Timestamp::ZERO,
             step: rate.duration(window) / u32::try_from(steps).unwrap_or(1),
@@ -291,16 +296,16 @@ impl Node for Asr {
             limits: Limits { silence, max_utterance, partials },
             pending: Vec::new(),
             next_at: None,
-            chances: Vec::new(),
+            log_probs: Vec::new(),
             utterance: 0,
             sent: Vec::new(),
         };
-        asr.clear(Timestamp::ZERO);
+        asr.restart(Timestamp::ZERO);
         Ok(asr)
     }
 
     fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
-        // A second holder, so that transcripts can be sent while the sound is read.
+        // Cloning the packet allows sending while the block is borrowed.
         let Some(packet) = cx.packet().cloned() else { return Ok(()) };
         if let Some(event) = packet.get::<SpeechEvent>() {
             if event.kind == SpeechEventKind::End {
@@ -308,7 +313,7 @@ impl Node for Asr {
             }
             return Ok(());
         }
-        packet.get::<AudioBlock>().map_or(Ok(()), |block| self.hear(cx, block))
+        packet.get::<AudioBlock>().map_or(Ok(()), |block| self.on_audio(cx, block))
     }
 
     fn finish(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
@@ -316,45 +321,47 @@ impl Node for Asr {
     }
 
     fn cancel(&mut self, _: &mut Cx<'_>) -> Result<(), NodeError> {
-        self.clear(Timestamp::ZERO);
+        self.restart(Timestamp::ZERO);
         self.next_at = None;
         Ok(())
     }
 }
 
-/// How words are found, as the settings and the package say.
-fn search(
+/// Creates the search that the parameters and the package define.
+fn open_search(
     params: &AsrParams,
     package: &ModelPackage,
     model: &RecurrentModel,
     space: usize,
 ) -> Result<Search, NodeError> {
     if !params.lexicon {
-        expect_letters_only(params)?;
-        return Ok(Search::Greedy(Greedy::new(space)));
+        check_without_lexicon(params)?;
+        return Ok(Search::Greedy(GreedyDecoder::new(space)));
     }
-    let about = package.manifest.decoder.as_ref().ok_or_else(|| {
-        model.fault("model.yaml names no decoder with a language_model; set lexicon: false")
+    let decoder = package.manifest.decoder.as_ref().ok_or_else(|| {
+        model.error(
+            "model.yaml does not define `decoder` with a `language_model`; set lexicon: false",
+        )
     })?;
-    let path = package.folder().join(&about.language_model);
+    let path = package.folder().join(&decoder.language_model);
     let failed = |reason: String| NodeError::File { path: path.clone(), reason };
-    let language = Language::read(&path).map_err(failed)?;
+    let language_model = LanguageModel::read(&path).map_err(failed)?;
     let labels = &package.manifest.labels;
-    let mut vocabulary = Vocabulary::new(language, labels);
+    let mut vocabulary = Vocabulary::new(language_model, labels);
     for phrase in params.hot_words.iter().flat_map(|phrases| phrases.split(',')) {
-        let expected = vocabulary.expect(phrase, labels, params.hot_bonus);
-        expected.map_err(|reason| NodeError::InvalidParam { name: "hot_words".into(), reason })?;
+        let added = vocabulary.add_hot_phrase(phrase, labels, params.hot_bonus);
+        added.map_err(|reason| NodeError::InvalidParam { name: "hot_words".into(), reason })?;
     }
-    let weights = Weights {
-        beam: params.beam,
-        language: params.language_weight.unwrap_or(about.language_weight),
-        word: params.word_bonus.unwrap_or(about.word_bonus),
+    let params = SearchParams {
+        beam_width: params.beam,
+        language_weight: params.language_weight.unwrap_or(decoder.language_weight),
+        word_bonus: params.word_bonus.unwrap_or(decoder.word_bonus),
     };
-    Ok(Search::Beam(Box::new(Beam::new(vocabulary, space, weights))))
+    Ok(Search::Beam(Box::new(BeamSearch::new(vocabulary, space, params))))
 }
 
-/// Checks that nothing without a default is set that only a search for words reads.
-fn expect_letters_only(params: &AsrParams) -> Result<(), NodeError> {
+/// Checks that no parameter is set that only a search with a lexicon uses.
+fn check_without_lexicon(params: &AsrParams) -> Result<(), NodeError> {
     let given = [
         ("hot_words", params.hot_words.is_some()),
         ("language_weight", params.language_weight.is_some()),
@@ -362,16 +369,17 @@ fn expect_letters_only(params: &AsrParams) -> Result<(), NodeError> {
     ];
     match given.into_iter().find(|(_, is_given)| *is_given) {
         Some((name, _)) => {
-            let reason = "it needs lexicon: true, but that is false".to_owned();
+            let reason = "requires lexicon: true".to_owned();
             Err(NodeError::InvalidParam { name: name.into(), reason })
         }
         None => Ok(()),
     }
 }
 
-/// Checks what a package says about its decoder.
-fn expect_usable(about: &afferent_package::Decoder) -> Result<(), String> {
-    let delays = [("start_delay_ms", about.start_delay_ms), ("end_delay_ms", about.end_delay_ms)];
+/// Checks the `decoder` section of a package.
+fn check_decoder(decoder: &afferent_package::Decoder) -> Result<(), String> {
+    let delays =
+        [("start_delay_ms", decoder.start_delay_ms), ("end_delay_ms", decoder.end_delay_ms)];
     for (name, delay_ms) in delays {
         if !(-MAX_DELAY_MS..=MAX_DELAY_MS).contains(&delay_ms) {
             return Err(format!(
@@ -380,7 +388,8 @@ fn expect_usable(about: &afferent_package::Decoder) -> Result<(), String> {
             ));
         }
     }
-    let weights = [("language_weight", about.language_weight), ("word_bonus", about.word_bonus)];
+    let weights =
+        [("language_weight", decoder.language_weight), ("word_bonus", decoder.word_bonus)];
     match weights.into_iter().find(|(_, weight)| !weight.is_finite()) {
         Some((name, weight)) => {
             Err(format!("decoder.{name} in model.yaml is {weight}, but must be finite"))
@@ -398,7 +407,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_decoder_has_finite_numbers() {
+    fn decoder_values_must_be_finite() {
         let good = afferent_package::Decoder {
             language_model: String::new(),
             language_weight: 1.0,
@@ -406,26 +415,26 @@ mod tests {
             start_delay_ms: 10_000.0,
             end_delay_ms: -10_000.0,
         };
-        assert_eq!(expect_usable(&good), Ok(()));
+        assert_eq!(check_decoder(&good), Ok(()));
         let check = |change: fn(&mut afferent_package::Decoder), expected: &str| {
-            let mut about = good.clone();
-            change(&mut about);
-            assert_eq!(expect_usable(&about).unwrap_err(), expected);
+            let mut decoder = good.clone();
+            change(&mut decoder);
+            assert_eq!(check_decoder(&decoder).unwrap_err(), expected);
         };
         let delay = |name: &str, value: &str| {
             format!("decoder.{name} in model.yaml is {value}, but must be from -10000 to 10000")
         };
-        check(|about| about.start_delay_ms = f32::INFINITY, &delay("start_delay_ms", "inf"));
-        check(|about| about.end_delay_ms = f32::NAN, &delay("end_delay_ms", "NaN"));
-        check(|about| about.end_delay_ms = -10_001.0, &delay("end_delay_ms", "-10001"));
+        check(|decoder| decoder.start_delay_ms = f32::INFINITY, &delay("start_delay_ms", "inf"));
+        check(|decoder| decoder.end_delay_ms = f32::NAN, &delay("end_delay_ms", "NaN"));
+        check(|decoder| decoder.end_delay_ms = -10_001.0, &delay("end_delay_ms", "-10001"));
         check(
-            |about| about.word_bonus = f32::NEG_INFINITY,
+            |decoder| decoder.word_bonus = f32::NEG_INFINITY,
             "decoder.word_bonus in model.yaml is -inf, but must be finite",
         );
     }
 
     #[test]
-    fn settings_of_words_are_refused_where_letters_are_heard() {
+    fn lexicon_parameters_are_rejected_without_a_lexicon() {
         let check = |name: &str, value: ParamValue| {
             let package = concat!(env!("CARGO_MANIFEST_DIR"), "/../../pipelines/models/asr");
             let values = [
@@ -439,7 +448,7 @@ mod tests {
             );
             let params = AsrParams::from_values(&values.into()).unwrap();
             let Err(error) = Asr::open(params, &cx) else { panic!("{name} was accepted") };
-            let expected = format!("parameter {name}: it needs lexicon: true, but that is false");
+            let expected = format!("parameter {name}: requires lexicon: true");
             assert_eq!(error.to_string(), expected);
         };
         check("hot_words", ParamValue::Text("afferent".to_owned()));
@@ -448,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn a_package_with_an_endless_delay_is_refused() {
+    fn a_package_with_an_excessive_delay_is_rejected() {
         let package = concat!(env!("CARGO_MANIFEST_DIR"), "/../../pipelines/models/asr");
         let package = Path::new(package);
         let folder = std::env::temp_dir().join(format!("afferent-asr-{}", std::process::id()));
@@ -466,7 +475,7 @@ mod tests {
         );
         let opened = Asr::open(AsrParams::from_values(&values).unwrap(), &cx);
         fs::remove_dir_all(&folder).unwrap();
-        let Err(error) = opened else { panic!("it was accepted") };
+        let Err(error) = opened else { panic!("the package was accepted") };
         assert!(error.to_string().contains("decoder.start_delay_ms"), "{error}");
     }
 }

@@ -1,18 +1,18 @@
-//! Says what it was told to have heard.
+//! Scripted stand-in for `asr`.
 
 use std::{collections::VecDeque, time::Duration};
 
 use afferent_graph::{Cx, Node, NodeError, OpenCx, Port, Timestamp, choices, params, ports};
 use afferent_messages::{AudioBlock, HeardWord, SpeechEvent, SpeechEventKind, Transcript};
 
-use crate::script::{Script, no_text};
+use crate::script::{Script, check_texts};
 
 choices! {
-    /// What tells when somebody speaks.
+    /// Source of speech detection.
     pub enum Listen {
-        /// The events.
+        /// Speech events.
         Events = "events",
-        /// The sound, where it is louder than a level.
+        /// The level of the audio.
         Sound = "sound",
     }
 }
@@ -20,28 +20,28 @@ choices! {
 params! {
     /// Settings of [`FakeAsr`].
     pub struct FakeAsrParams {
-        /// What is heard, utterance after utterance, with "|" between them; then from the first
-        /// again.
+        /// Texts of the utterances in order, separated by "|"; the first follows the last.
         pub texts: String;
         /// Time from the end of speech to the final transcript.
         pub delay: Duration = "100ms", range 0.0..=60.0;
-        /// While somebody speaks, a word more is heard each such time; none where it is zero.
+        /// Interval of partial transcripts during speech, each with one more word; `0ms` sends
+        /// none.
         pub word: Duration = "0ms", range 0.0..=60.0;
-        /// What tells when somebody speaks.
+        /// Source of speech detection.
         pub listen: Listen = "events";
-        /// Sound that is louder than this is speech (peak of a block), for `listen: sound`.
+        /// Peak level of a block above which it is speech; used with `listen: sound`.
         pub level_dbfs: f32 = "-40", range -120.0..=0.0;
-        /// A pause of this length ends speech, for `listen: sound`.
+        /// Silence that ends speech; used with `listen: sound`.
         pub silence: Duration = "300ms", range 0.0..=60.0;
     }
 }
 
-/// Says what it was told to have heard, in the place of `asr` in tests of the rest of a graph.
+/// Sends scripted transcripts, in place of `asr` in graph tests.
 ///
-/// Times are those of the clock of the session, so that on the virtual clock it does the same in
-/// every run. It hears nothing of what is said.
+/// All times are those of the session clock, so every run on the virtual clock is the same. The
+/// content of the audio is ignored.
 ///
-/// Latency: `delay` behind the end of speech.
+/// Latency: `delay` after the end of speech.
 ///
 /// ```
 /// use std::time::Duration;
@@ -66,20 +66,20 @@ pub struct FakeAsr {
     params: FakeAsrParams,
     script: Script,
     utterance: u64,
-    /// The utterance that is being spoken.
+    /// The current utterance.
     speech: Option<Speech>,
-    /// Final transcripts, and when they are due.
+    /// Final transcripts and the times at which they are sent.
     finals: VecDeque<(Timestamp, Transcript)>,
-    /// When sound was last loud enough.
-    loud: Timestamp,
+    /// Time at which the audio was last above the level.
+    last_loud: Timestamp,
 }
 
-/// Somebody speaks.
+/// An utterance in progress.
 struct Speech {
-    since: Timestamp,
+    start: Timestamp,
     words: Vec<String>,
-    /// How many of the words were sent.
-    heard: usize,
+    /// Number of words that were sent.
+    sent: usize,
 }
 
 ports! {
@@ -94,30 +94,30 @@ ports! {
 }
 
 impl FakeAsr {
-    fn begin(&mut self, now: Timestamp) {
+    fn start_speech(&mut self, now: Timestamp) {
         if self.speech.is_none() {
             let words = self.script.next().split_whitespace().map(str::to_owned).collect();
-            self.speech = Some(Speech { since: now, words, heard: 0 });
+            self.speech = Some(Speech { start: now, words, sent: 0 });
         }
     }
 
-    fn end(&mut self, now: Timestamp) {
+    fn end_speech(&mut self, now: Timestamp) {
         let Some(speech) = self.speech.take() else { return };
-        let words = spread(&speech.words, speech.since, now);
+        let words = spread_evenly(&speech.words, speech.start, now);
         let transcript = Transcript { utterance: self.utterance, is_final: true, words };
         self.utterance += 1;
         self.finals.push_back((now + self.params.delay, transcript));
     }
 
-    /// When the next word is heard.
+    /// Time at which the next word is sent; `None` if there is none.
     fn next_word(&self) -> Option<Timestamp> {
         let speech = self.speech.as_ref()?;
-        let more = speech.heard < speech.words.len() && !self.params.word.is_zero();
-        let nth = u32::try_from(speech.heard + 1).unwrap_or(u32::MAX);
-        more.then(|| speech.since + self.params.word * nth)
+        let more = speech.sent < speech.words.len() && !self.params.word.is_zero();
+        let nth = u32::try_from(speech.sent + 1).unwrap_or(u32::MAX);
+        more.then(|| speech.start + self.params.word * nth)
     }
 
-    /// Sends what is due, and asks for the next call.
+    /// Sends the transcripts that are due, and wakes for the next.
     fn send_due(&mut self, cx: &mut Cx<'_>) {
         let now = cx.now();
         while let Some((_, transcript)) = self.finals.pop_front_if(|(due, _)| *due <= now) {
@@ -125,8 +125,8 @@ impl FakeAsr {
         }
         while self.next_word().is_some_and(|due| due <= now) {
             let Some(speech) = &mut self.speech else { break };
-            speech.heard += 1;
-            let words = spread(&speech.words[..speech.heard], speech.since, now);
+            speech.sent += 1;
+            let words = spread_evenly(&speech.words[..speech.sent], speech.start, now);
             let transcript = Transcript { utterance: self.utterance, is_final: false, words };
             cx.send_at(Self::TRANSCRIPT, now, transcript);
         }
@@ -136,23 +136,23 @@ impl FakeAsr {
         }
     }
 
-    fn hear(&mut self, block: &AudioBlock, now: Timestamp) -> Result<(), NodeError> {
-        let loud = 10.0_f32.powf(self.params.level_dbfs / 20.0);
-        if block.samples.data::<f32>()?.iter().any(|sample| sample.abs() > loud) {
-            self.begin(now);
-            self.loud = now;
-        } else if now.since(self.loud) >= self.params.silence {
-            self.end(now);
+    fn on_audio(&mut self, block: &AudioBlock, now: Timestamp) -> Result<(), NodeError> {
+        let level = 10.0_f32.powf(self.params.level_dbfs / 20.0);
+        if block.samples.data::<f32>()?.iter().any(|sample| sample.abs() > level) {
+            self.start_speech(now);
+            self.last_loud = now;
+        } else if now.since(self.last_loud) >= self.params.silence {
+            self.end_speech(now);
         }
         Ok(())
     }
 }
 
-/// The words, each as long as the others.
-fn spread(words: &[String], from: Timestamp, to: Timestamp) -> Vec<HeardWord> {
+/// The words with times that divide the range evenly.
+fn spread_evenly(words: &[String], from: Timestamp, to: Timestamp) -> Vec<HeardWord> {
     let length = to.since(from) / u32::try_from(words.len().max(1)).unwrap_or(u32::MAX);
-    let word = |(place, text): (usize, &String)| {
-        let start = from + length * u32::try_from(place).unwrap_or(u32::MAX);
+    let word = |(index, text): (usize, &String)| {
+        let start = from + length * u32::try_from(index).unwrap_or(u32::MAX);
         HeardWord { text: text.clone(), start, end: start + length }
     };
     words.iter().enumerate().map(word).collect()
@@ -162,33 +162,33 @@ impl Node for FakeAsr {
     type Params = FakeAsrParams;
 
     const NAME: &'static str = "fake_asr";
-    const SUMMARY: &'static str = "Says what it was told to have heard, for tests.";
+    const SUMMARY: &'static str = "Sends scripted transcripts, for tests.";
     const PORTS: &'static [Port] = Self::PORTS;
     const TIMED: bool = true;
-    const LATENCY: &'static str = "`delay` behind the end of speech";
+    const LATENCY: &'static str = "delay after the end of speech";
 
     fn check(params: &FakeAsrParams, _: &OpenCx) -> Result<(), NodeError> {
-        no_text("texts", &params.texts)
+        check_texts("texts", &params.texts)
     }
 
     fn open(params: FakeAsrParams, cx: &OpenCx) -> Result<Self, NodeError> {
         Self::check(&params, cx)?;
         let script = Script::new(&params.texts);
-        let (finals, loud) = (VecDeque::new(), Timestamp::ZERO);
-        Ok(Self { params, script, utterance: 0, speech: None, finals, loud })
+        let (finals, last_loud) = (VecDeque::new(), Timestamp::ZERO);
+        Ok(Self { params, script, utterance: 0, speech: None, finals, last_loud })
     }
 
     fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
         let now = cx.now();
         match self.params.listen {
             Listen::Events => match cx.get(Self::EVENTS).map(|event| event.kind) {
-                Some(SpeechEventKind::Start) => self.begin(now),
-                Some(SpeechEventKind::End) => self.end(now),
+                Some(SpeechEventKind::Start) => self.start_speech(now),
+                Some(SpeechEventKind::End) => self.end_speech(now),
                 None => {}
             },
             Listen::Sound => {
                 if let Some(block) = cx.get(Self::AUDIO) {
-                    self.hear(block, now)?;
+                    self.on_audio(block, now)?;
                 }
             }
         }
@@ -198,7 +198,7 @@ impl Node for FakeAsr {
 
     fn finish(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
         let now = cx.now();
-        self.end(now);
+        self.end_speech(now);
         for (_, transcript) in self.finals.drain(..) {
             cx.send_at(Self::TRANSCRIPT, now, transcript);
         }
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn words_come_while_somebody_speaks_and_all_of_them_after_the_end() {
+    fn words_are_sent_during_speech_and_all_of_them_after_its_end() {
         let mut asr = open(&[("texts", "turn it on | stop"), ("word", "200ms")]);
         let (start, end) = (event(SpeechEventKind::Start), event(SpeechEventKind::End));
         asr.call(FakeAsr::EVENTS, ms(0), start).unwrap();
@@ -261,21 +261,21 @@ mod tests {
     }
 
     #[test]
-    fn loud_sound_is_speech() {
+    fn loud_audio_is_speech() {
         let mut asr = open(&[("texts", "hello"), ("listen", "sound"), ("delay", "0ms")]);
-        let mut hear = |at, level: f32| {
+        let mut call = |at, level: f32| {
             let mut block = AudioBlock::default();
             block.reshape(SampleRate(16_000), 1, 320).unwrap().fill(level);
             asr.call(FakeAsr::AUDIO, ms(at), block).unwrap().len()
         };
         let sent: Vec<_> =
-            (0..50).map(|n| hear(n * 20, if n < 10 { 0.1 } else { 0.001 })).collect();
+            (0..50).map(|n| call(n * 20, if n < 10 { 0.1 } else { 0.001 })).collect();
         assert_eq!(sent.iter().position(|sent| *sent > 0), Some(9 + 15), "300 ms of silence");
         assert_eq!(sent.iter().sum::<usize>(), 1);
     }
 
     #[test]
-    fn an_interrupt_forgets_what_is_due() {
+    fn an_interrupt_discards_pending_transcripts() {
         let mut asr = open(&[("texts", "hello")]);
         asr.call(FakeAsr::EVENTS, ms(0), event(SpeechEventKind::Start)).unwrap();
         asr.call(FakeAsr::EVENTS, ms(10), event(SpeechEventKind::End)).unwrap();

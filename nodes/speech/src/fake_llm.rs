@@ -1,4 +1,4 @@
-//! Answers what it was told to answer.
+//! Scripted stand-in for `llm`.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -6,33 +6,33 @@ use afferent_graph::{Cx, Node, NodeError, OpenCx, Port, Timestamp, params, ports
 use afferent_messages::{Played, Text, ToolMessage, Word};
 
 use crate::{
-    heard::Heard,
-    script::{Script, no_text},
+    heard_words::HeardWords,
+    script::{Script, check_texts},
 };
 
 params! {
     /// Settings of [`FakeLlm`].
     pub struct FakeLlmParams {
-        /// The answers, one after the other, with "|" between them; then from the first again. One
-        /// that begins with "call:" is a call of a tool: "call: weather {\"place\": \"Bern\"}". In
-        /// an answer, "{text}" stands for what the user says, "{heard}" for what he heard of the
-        /// answer before, "{json}" for what a tool gave.
+        /// Answers in order, separated by "|"; the first follows the last. An answer that begins
+        /// with "call:" is a tool call, such as `call: weather {"city": "Bern"}`. In an answer,
+        /// "{text}" is replaced by the user text, "{heard}" by the part of the previous answer that
+        /// was heard, and "{json}" by the result of the tool.
         pub answers: String;
-        /// Time from what the user says, or from what a tool gave, to the first token.
+        /// Time from the user text, or from the tool result, to the first word.
         pub first_token: Duration = "200ms", range 0.0..=60.0;
-        /// Time from one token to the next.
+        /// Time from one word to the next.
         pub token: Duration = "50ms", range 0.0..=60.0;
-        /// How long a tool may take; after that, `apology` is the answer.
+        /// Longest time of a tool call, after which `apology` is the answer.
         pub tool_timeout: Duration = "10s", range 0.01..=600.0;
-        /// What is said when a tool gives nothing.
+        /// Answer if a tool times out.
         pub apology: String = "sorry";
     }
 }
 
-/// Answers what it was told to answer, in the place of `llm` in tests of the rest of a graph.
+/// Sends scripted answers, in place of `llm` in graph tests.
 ///
-/// What comes during an answer waits for its end. An interrupt ends the answer. Times are those of
-/// the clock of the session, so that on the virtual clock it does the same in every run.
+/// Input that arrives during an answer waits for its end. An interrupt ends the answer. All times
+/// are those of the session clock, so every run on the virtual clock is the same.
 ///
 /// Latency: `first_token`, then `token` for each word.
 ///
@@ -49,24 +49,24 @@ params! {
 /// llm.call(FakeLlm::TEXT, Timestamp(0), Text::from("what time is it"))?;
 /// let sent = llm.advance(Timestamp::ZERO + Duration::from_secs(1))?;
 /// let ms: Vec<_> = sent.iter().map(|(now, ..)| now.0 / 1_000_000).collect();
-/// assert_eq!(ms, [200, 250, 300, 300], "three words, and the end");
+/// assert_eq!(ms, [200, 250, 300, 300], "three words and the end");
 /// # Ok::<(), afferent_graph::NodeError>(())
 /// ```
 pub struct FakeLlm {
     params: FakeLlmParams,
     script: Script,
     turn: u64,
-    /// What the user says in it.
+    /// User text of the turn.
     text: String,
-    /// What is still to be said, and when the next part is due.
+    /// Rest of the answer, and the time at which its next token is sent.
     tokens: VecDeque<Token>,
     due: Timestamp,
-    /// A tool was called, and its result is waited for until then.
-    waiting: Option<Timestamp>,
-    /// The answer.
+    /// Deadline of the tool call in progress.
+    tool_deadline: Option<Timestamp>,
+    /// The last answer.
     answer: String,
-    /// How much of it was heard.
-    heard: Heard,
+    /// Words of the answer that were heard.
+    heard: HeardWords,
 }
 
 /// A part of an answer.
@@ -94,17 +94,17 @@ ports! {
 }
 
 impl FakeLlm {
-    /// Takes in what the user says.
-    fn ask(&mut self, text: &Text, now: Timestamp) {
-        let heard: Vec<_> = self.answer.split_whitespace().take(self.heard.words()).collect();
+    /// Begins the answer to a user text.
+    fn on_text(&mut self, text: &Text, now: Timestamp) {
+        let heard: Vec<_> = self.answer.split_whitespace().take(self.heard.count()).collect();
         let heard = heard.join(" ");
-        (self.turn, self.text, self.waiting) = (text.turn, text.text.clone(), None);
-        self.heard = Heard::of(text.turn);
+        (self.turn, self.text, self.tool_deadline) = (text.turn, text.text.clone(), None);
+        self.heard = HeardWords::for_turn(text.turn);
         let answer = self.script.next().replace("{heard}", &heard);
         self.begin(&answer, now);
     }
 
-    /// Begins an answer, or a call.
+    /// Begins an answer or a tool call.
     fn begin(&mut self, answer: &str, now: Timestamp) {
         self.due = now + self.params.first_token;
         if let Some(call) = answer.strip_prefix("call:") {
@@ -113,10 +113,10 @@ impl FakeLlm {
             return;
         }
         self.answer = answer.replace("{text}", &self.text);
-        // A space belongs to the word behind it.
+        // The space before a word belongs to its token.
         let words = self.answer.split_whitespace().enumerate();
-        let word = |(place, word): (usize, &str)| {
-            Token::Word(if place == 0 { word.to_owned() } else { format!(" {word}") })
+        let word = |(index, word): (usize, &str)| {
+            Token::Word(if index == 0 { word.to_owned() } else { format!(" {word}") })
         };
         self.tokens.extend(words.map(word));
         self.tokens.push_back(Token::End);
@@ -130,7 +130,7 @@ impl FakeLlm {
             match token {
                 Token::Word(text) => {
                     cx.send_at(Self::ANSWER, now, Text { turn, text, is_last: false });
-                    // The end is known with the last word.
+                    // The end is sent with the last word.
                     if !matches!(self.tokens.front(), Some(Token::End)) {
                         self.due = self.due + self.params.token;
                     }
@@ -140,14 +140,14 @@ impl FakeLlm {
                     cx.send_at(Self::ANSWER, now, Text { turn, text, is_last });
                 }
                 Token::Call(tool, json) => {
-                    self.waiting = Some(now + self.params.tool_timeout);
+                    self.tool_deadline = Some(now + self.params.tool_timeout);
                     cx.send_at(Self::CALLS, now, ToolMessage { turn, tool, json });
                 }
             }
         }
         if !self.tokens.is_empty() {
             cx.resume_at(self.due);
-        } else if let Some(until) = self.waiting {
+        } else if let Some(until) = self.tool_deadline {
             cx.wake_at(until);
         }
     }
@@ -157,13 +157,13 @@ impl Node for FakeLlm {
     type Params = FakeLlmParams;
 
     const NAME: &'static str = "fake_llm";
-    const SUMMARY: &'static str = "Answers what it was told to answer, for tests.";
+    const SUMMARY: &'static str = "Sends scripted answers, for tests.";
     const PORTS: &'static [Port] = Self::PORTS;
     const TIMED: bool = true;
-    const LATENCY: &'static str = "`first_token`, then `token` for each word";
+    const LATENCY: &'static str = "first_token, then token for each word";
 
     fn check(params: &FakeLlmParams, _: &OpenCx) -> Result<(), NodeError> {
-        no_text("answers", &params.answers)
+        check_texts("answers", &params.answers)
     }
 
     fn open(params: FakeLlmParams, cx: &OpenCx) -> Result<Self, NodeError> {
@@ -175,28 +175,28 @@ impl Node for FakeLlm {
             text: String::new(),
             tokens: VecDeque::new(),
             due: Timestamp::ZERO,
-            waiting: None,
+            tool_deadline: None,
             answer: String::new(),
-            heard: Heard::default(),
+            heard: HeardWords::default(),
         })
     }
 
     fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
         let now = cx.now();
         if let Some(word) = cx.get(Self::WORDS) {
-            self.heard.said_at(cx.at(), word);
+            self.heard.add_word(cx.at(), word);
         } else if let Some(played) = cx.get(Self::PLAYED) {
-            self.heard.played(played);
+            self.heard.on_played(played);
         } else if let Some(result) = cx.get(Self::RESULTS) {
-            if self.waiting.is_some() && result.turn == self.turn {
-                self.waiting = None;
+            if self.tool_deadline.is_some() && result.turn == self.turn {
+                self.tool_deadline = None;
                 let answer = self.script.next().replace("{json}", &result.json);
                 self.begin(&answer, now);
             }
         } else if let Some(text) = cx.get(Self::TEXT) {
-            self.ask(text, now);
-        } else if self.waiting.is_some_and(|until| until <= now) {
-            self.waiting = None;
+            self.on_text(text, now);
+        } else if self.tool_deadline.is_some_and(|until| until <= now) {
+            self.tool_deadline = None;
             let apology = self.params.apology.clone();
             self.begin(&apology, now);
         }
@@ -206,7 +206,7 @@ impl Node for FakeLlm {
 
     fn cancel(&mut self, _: &mut Cx<'_>) -> Result<(), NodeError> {
         self.tokens.clear();
-        self.waiting = None;
+        self.tool_deadline = None;
         Ok(())
     }
 }
@@ -231,15 +231,15 @@ mod tests {
         llm.call(FakeLlm::TEXT, at, Text { turn, ..Text::from("?") }).expect("it takes any text");
     }
 
-    fn said(sent: &[(Timestamp, &str, Packet)]) -> String {
+    fn texts(sent: &[(Timestamp, &str, Packet)]) -> String {
         sent.iter().filter_map(|(.., packet)| Some(packet.get::<Text>()?.text.as_str())).collect()
     }
 
     #[test]
-    fn answers_come_in_their_order_and_an_interrupt_ends_one() {
+    fn answers_are_sent_in_order_and_interrupts_end_them() {
         let mut llm = open("it is noon | i said {heard}");
         ask(&mut llm, ms(0), 0);
-        assert_eq!(said(&llm.advance(ms(260)).unwrap()), "it is");
+        assert_eq!(texts(&llm.advance(ms(260)).unwrap()), "it is");
         for (at, position) in [(100, 1), (200, 2)] {
             let word = Word { position, ..Word::default() };
             llm.call(FakeLlm::WORDS, ms(at), word).unwrap();
@@ -249,25 +249,25 @@ mod tests {
         assert!(llm.advance(ms(500)).unwrap().is_empty());
         ask(&mut llm, ms(500), 1);
         let sent = llm.advance(ms(900)).unwrap();
-        assert_eq!((said(&sent).as_str(), sent[0].0), ("i said it", ms(700)));
+        assert_eq!((texts(&sent).as_str(), sent[0].0), ("i said it", ms(700)));
         let last = sent.last().unwrap().2.get::<Text>().unwrap();
         assert_eq!((last.turn, last.is_last), (1, true));
     }
 
     #[test]
-    fn a_call_waits_for_its_tool() {
-        let mut llm = open("call: weather {\"place\": \"Bern\"} | it rains");
+    fn a_tool_call_waits_for_its_result() {
+        let mut llm = open("call: weather {\"city\": \"Bern\"} | it rains");
         ask(&mut llm, ms(0), 4);
         let sent = llm.advance(ms(1000)).unwrap();
         let call = sent[0].2.get::<ToolMessage>().unwrap().clone();
-        assert_eq!((call.tool.as_str(), call.json.as_str()), ("weather", "{\"place\": \"Bern\"}"));
+        assert_eq!((call.tool.as_str(), call.json.as_str()), ("weather", "{\"city\": \"Bern\"}"));
         let wrong = ToolMessage { turn: 7, ..call.clone() };
         llm.call(FakeLlm::RESULTS, ms(1000), wrong).unwrap();
-        assert!(llm.advance(ms(2000)).unwrap().is_empty(), "nobody waits for that");
+        assert!(llm.advance(ms(2000)).unwrap().is_empty(), "results of other turns are ignored");
         llm.call(FakeLlm::RESULTS, ms(2000), call.clone()).unwrap();
-        assert_eq!(said(&llm.advance(ms(3000)).unwrap()), "it rains");
+        assert_eq!(texts(&llm.advance(ms(3000)).unwrap()), "it rains");
         ask(&mut llm, ms(3000), 5);
         let late = llm.advance(ms(20_000)).unwrap();
-        assert_eq!((said(&late).as_str(), late.last().unwrap().0), ("sorry", ms(13_400)));
+        assert_eq!((texts(&late).as_str(), late.last().unwrap().0), ("sorry", ms(13_400)));
     }
 }

@@ -1,4 +1,4 @@
-//! Says text as a tone.
+//! Stand-in for `tts` that plays a tone.
 
 use std::{collections::VecDeque, f32::consts::TAU, time::Duration};
 
@@ -10,30 +10,29 @@ params! {
     pub struct FakeTtsParams {
         /// Sample rate of the tone.
         pub rate: u32 = "24000", range 8000.0..=192000.0, unit "Hz";
-        /// How long a letter, a space or a mark of the text sounds.
+        /// Length of the tone per character of the text.
         pub letter: Duration = "60ms", range 0.001..=1.0;
-        /// Length of a chunk of sound.
+        /// Length of a block of audio.
         pub chunk: Duration = "200ms", range 0.01..=5.0;
-        /// Time from a text to its first chunk.
+        /// Time from a text to its first block.
         pub first_chunk: Duration = "80ms", range 0.0..=60.0;
-        /// Time from one chunk to the next; a shorter one than `chunk` is faster than it sounds.
+        /// Time from one block to the next; less than `chunk` is faster than real time.
         pub next_chunk: Duration = "20ms", range 0.0..=60.0;
         /// Frequency of the tone.
         pub tone_hz: f32 = "300", range 20.0..=4000.0, unit "Hz";
-        /// Level of the tone (peak).
+        /// Peak level of the tone.
         pub level_dbfs: f32 = "-14", range -90.0..=0.0;
     }
 }
 
-/// Says text as a tone that is as long as the text, in the place of `tts` in tests of the rest of a
-/// graph.
+/// Sends a tone as long as the text, in place of `tts` in graph tests.
 ///
-/// Sound begins at the time of its text, or where the sound of the text before it ends. Between two
-/// words the tone pauses for a letter. What comes during a text waits for its end, and an interrupt
-/// ends the text. Times are those of the clock of the session, so that on the virtual clock it does
-/// the same in every run.
+/// The audio begins at the timestamp of its text, or at the end of the previous audio. Between two
+/// words the tone pauses for one character. Text that arrives during another text waits for its
+/// end; an interrupt ends the text. All times are those of the session clock, so every run on the
+/// virtual clock is the same.
 ///
-/// Latency: `first_chunk`, then `next_chunk` for each chunk.
+/// Latency: `first_chunk`, then `next_chunk` for each block.
 ///
 /// ```
 /// use std::time::Duration;
@@ -47,22 +46,23 @@ params! {
 /// tts.call(FakeTts::TEXT, Timestamp(0), Text::from("good morning"))?;
 /// let sent = tts.advance(Timestamp::ZERO + Duration::from_secs(1))?;
 /// let ms: Vec<_> = sent.iter().map(|(now, ..)| now.0 / 1_000_000).collect();
-/// assert_eq!(ms, [80, 80, 80, 100, 120, 140], "two words, 720 ms of sound");
+/// assert_eq!(ms, [80, 80, 80, 100, 120, 140], "two words, 720 ms of audio");
 /// # Ok::<(), afferent_graph::NodeError>(())
 /// ```
 pub struct FakeTts {
     params: FakeTtsParams,
-    /// The rest of the text as parts that sound or pause, in samples.
-    parts: VecDeque<(bool, usize)>,
-    /// Words of the text, which go out before its sound.
+    /// Rest of the text: tones (true) and pauses (false), with their lengths in samples.
+    segments: VecDeque<(bool, usize)>,
+    /// Words of the text, which are sent before its audio.
     words: Vec<(Timestamp, Word)>,
     turn: u64,
-    /// Words of the turn so far.
+    /// Number of words of the turn so far.
     position: u32,
+    /// Time at which the next block is sent.
     due: Timestamp,
-    /// Where the sound that was sent ends.
-    free_at: Timestamp,
-    /// Samples of tone that were sent.
+    /// End of the audio that was sent.
+    audio_end: Timestamp,
+    /// Samples since the start of the tone.
     phase: usize,
 }
 
@@ -78,11 +78,11 @@ ports! {
 }
 
 impl FakeTts {
-    fn begin(&mut self, text: &Text, at: Timestamp, now: Timestamp) {
+    fn on_text(&mut self, text: &Text, at: Timestamp, now: Timestamp) {
         if text.turn != self.turn {
             (self.turn, self.position) = (text.turn, 0);
         }
-        self.free_at = self.free_at.max(at);
+        self.audio_end = self.audio_end.max(at);
         self.due = now + self.params.first_chunk;
         let rate = SampleRate(self.params.rate);
         let letter = rate.samples(self.params.letter);
@@ -91,54 +91,54 @@ impl FakeTts {
             let length = word.chars().count() * letter;
             let spoken = word.trim_matches(|c: char| !c.is_alphanumeric()).to_lowercase();
             let duration = rate.duration(length);
-            let at = self.free_at + rate.duration(begin);
+            let at = self.audio_end + rate.duration(begin);
             self.position += 1;
             let (turn, position) = (self.turn, self.position);
             self.words.push((at, Word { turn, text: spoken, duration, position }));
-            self.parts.extend([(true, length), (false, letter)]);
+            self.segments.extend([(true, length), (false, letter)]);
             begin += length + letter;
         }
-        // Behind the last word there is none.
-        self.parts.pop_back();
+        // No pause follows the last word.
+        self.segments.pop_back();
     }
 
     fn send_due(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
         let rate = SampleRate(self.params.rate);
-        while self.due <= cx.now() && !self.parts.is_empty() {
+        while self.due <= cx.now() && !self.segments.is_empty() {
             for (at, word) in self.words.drain(..) {
                 cx.send_at(Self::WORDS, at, word);
             }
-            let left: usize = self.parts.iter().map(|(_, length)| length).sum();
+            let left: usize = self.segments.iter().map(|(_, length)| length).sum();
             let len = rate.samples(self.params.chunk).max(1).min(left);
             let mut block = cx.loan(Self::AUDIO);
-            self.sound(block.reshape(rate, 1, len)?);
-            cx.send_at(Self::AUDIO, self.free_at, block);
-            self.free_at = self.free_at + rate.duration(len);
+            self.render(block.reshape(rate, 1, len)?);
+            cx.send_at(Self::AUDIO, self.audio_end, block);
+            self.audio_end = self.audio_end + rate.duration(len);
             self.due = self.due + self.params.next_chunk;
         }
-        if !self.parts.is_empty() {
+        if !self.segments.is_empty() {
             cx.resume_at(self.due);
         }
         Ok(())
     }
 
-    /// Fills `samples` with what comes next.
-    fn sound(&mut self, samples: &mut [f32]) {
+    /// Fills `samples` with the next tones and pauses.
+    fn render(&mut self, samples: &mut [f32]) {
         let peak = 10.0_f32.powf(self.params.level_dbfs / 20.0);
         let step = self.params.tone_hz / self.params.rate as f32;
         for sample in samples {
-            while self.parts.front().is_some_and(|(_, length)| *length == 0) {
-                self.parts.pop_front();
+            while self.segments.front().is_some_and(|(_, length)| *length == 0) {
+                self.segments.pop_front();
             }
-            let Some((sounds, length)) = self.parts.front_mut() else { return };
+            let Some((is_tone, length)) = self.segments.front_mut() else { return };
             *length -= 1;
             self.phase += 1;
-            // Whole turns are left out, so that large numbers stay exact.
+            // The phase is reduced modulo one second, so that it stays exact.
             let turns = (self.phase % self.params.rate as usize) as f32 * step;
-            *sample = if *sounds { peak * (turns.fract() * TAU).sin() } else { 0.0 };
+            *sample = if *is_tone { peak * (turns.fract() * TAU).sin() } else { 0.0 };
         }
-        while self.parts.front().is_some_and(|(_, length)| *length == 0) {
-            self.parts.pop_front();
+        while self.segments.front().is_some_and(|(_, length)| *length == 0) {
+            self.segments.pop_front();
         }
     }
 }
@@ -147,30 +147,30 @@ impl Node for FakeTts {
     type Params = FakeTtsParams;
 
     const NAME: &'static str = "fake_tts";
-    const SUMMARY: &'static str = "Says text as a tone, for tests.";
+    const SUMMARY: &'static str = "Sends a tone as long as the text, for tests.";
     const PORTS: &'static [Port] = Self::PORTS;
     const TIMED: bool = true;
-    const LATENCY: &'static str = "`first_chunk`, then `next_chunk` for each chunk";
+    const LATENCY: &'static str = "first_chunk, then next_chunk for each block";
 
     fn open(params: FakeTtsParams, _: &OpenCx) -> Result<Self, NodeError> {
-        let (parts, words) = (VecDeque::new(), Vec::new());
-        let (due, free_at) = (Timestamp::ZERO, Timestamp::ZERO);
-        Ok(Self { params, parts, words, turn: 0, position: 0, due, free_at, phase: 0 })
+        let (segments, words) = (VecDeque::new(), Vec::new());
+        let (due, audio_end) = (Timestamp::ZERO, Timestamp::ZERO);
+        Ok(Self { params, segments, words, turn: 0, position: 0, due, audio_end, phase: 0 })
     }
 
     fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
         let (at, now) = (cx.at(), cx.now());
         if let Some(text) = cx.get(Self::TEXT).cloned() {
-            self.begin(&text, at, now);
+            self.on_text(&text, at, now);
         }
         self.send_due(cx)
     }
 
     fn cancel(&mut self, _: &mut Cx<'_>) -> Result<(), NodeError> {
-        self.parts.clear();
+        self.segments.clear();
         self.words.clear();
-        // What was sent is not heard any more.
-        self.free_at = Timestamp::ZERO;
+        // The audio that was sent is no longer heard.
+        self.audio_end = Timestamp::ZERO;
         Ok(())
     }
 }
@@ -186,16 +186,16 @@ mod tests {
     }
 
     fn open() -> NodeBench<FakeTts> {
-        let params = FakeTtsParams::from_values(&[].into()).expect("every setting has a default");
-        NodeBench::new(FakeTts::open(params, &OpenCx::default()).expect("it opens always"))
+        let params = FakeTtsParams::from_values(&[].into()).expect("every parameter has a default");
+        NodeBench::new(FakeTts::open(params, &OpenCx::default()).expect("opening cannot fail"))
     }
 
     fn say(tts: &mut NodeBench<FakeTts>, at: Timestamp, text: &str) {
-        tts.call(FakeTts::TEXT, at, Text::from(text)).expect("it takes every text");
+        tts.call(FakeTts::TEXT, at, Text::from(text)).expect("any text is accepted");
     }
 
     #[test]
-    fn sound_is_without_gaps_and_words_have_times() {
+    fn audio_has_no_gaps_and_words_have_times() {
         let mut tts = open();
         say(&mut tts, ms(0), "One, two!");
         let sent = tts.advance(ms(1000)).unwrap();
@@ -211,11 +211,11 @@ mod tests {
             loud = samples.iter().fold(loud, |loud, sample| loud.max(sample.abs()));
         }
         assert_eq!(words, [("one".to_owned(), 0), ("two".to_owned(), 300)]);
-        assert_eq!(next, ms(540), "nine letters");
+        assert_eq!(next, ms(540), "nine characters");
         assert!((loud - 0.2).abs() < 0.01, "{loud}");
         say(&mut tts, ms(200), "more");
         let sent = tts.advance(ms(2000)).unwrap();
-        assert_eq!(sent[0].2.header.at, next, "it is said behind what is being said");
+        assert_eq!(sent[0].2.header.at, next, "the text waits for the end of the previous one");
     }
 
     #[test]

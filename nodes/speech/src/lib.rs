@@ -1,12 +1,24 @@
-//! Speech: one node per file.
+//! Speech nodes, from audio to words and from words to audio.
 //!
-//! To add one: write `src/<node>.rs` and add its lines below.
+//! | node | purpose |
+//! |---|---|
+//! | [`Vad`] | voice activity detection |
+//! | [`WakeWord`] | detects wake words and spoken commands |
+//! | [`Asr`] | speech recognition: CTC model, beam search, n-gram language model |
+//! | [`Llm`] | answers with a language model, with tool calls |
+//! | [`Tts`] | speech synthesis: normalization, phonemes, acoustic model, vocoder |
+//! | [`FakeAsr`], [`FakeLlm`], [`FakeTts`] | scripted stand-ins for graph tests |
+//!
+//! Begin with `vad.rs`. `recurrent.rs` runs the models of `vad`, `wake_word`, and `asr`;
+//! `heard_words.rs` counts the words of an answer that were played.
+//!
+//! To add a node, write `src/<node>.rs` and add its lines below.
 
 mod asr;
 mod fake_asr;
 mod fake_llm;
 mod fake_tts;
-mod heard;
+mod heard_words;
 mod llm;
 mod recurrent;
 mod script;
@@ -21,11 +33,11 @@ pub use fake_asr::{FakeAsr, FakeAsrParams, Listen};
 pub use fake_llm::{FakeLlm, FakeLlmParams};
 pub use fake_tts::{FakeTts, FakeTtsParams};
 pub use llm::{Llm, LlmParams};
-pub use tts::{Clause, Mark, SpokenWord, Tts, TtsParams, Utterance, Voice};
+pub use tts::{Clause, ClauseEnd, SpokenWord, Tts, TtsParams, Utterance, Voice};
 pub use vad::{Vad, VadParams};
 pub use wake_word::{WakeWord, WakeWordParams};
 
-/// Every node of this crate, alphabetical.
+/// All nodes of this crate, in alphabetical order.
 pub const NODES: &[NodeEntry] = &[
     NodeDef::of::<Asr>,
     NodeDef::of::<FakeAsr>,

@@ -1,6 +1,8 @@
-//! Answers what a user says.
+//! Language model of a dialogue.
 
 mod dialogue;
+mod template;
+mod tool_json;
 
 use std::{path::PathBuf, time::Duration};
 
@@ -10,16 +12,16 @@ use afferent_graph::{
 use afferent_messages::{Played, Text, ToolMessage, Word};
 use afferent_text::TextError;
 
-use dialogue::{Dialogue, Said};
+use dialogue::{Dialogue, Generated};
 
-use crate::heard::Heard;
+use crate::heard_words::HeardWords;
 
 choices! {
-    /// What stays in mind of an answer that was interrupted.
-    pub enum Remembered {
-        /// What the model had said.
+    /// Part of an interrupted answer that stays in the history.
+    pub enum History {
+        /// The text that the model has generated.
         Said = "said",
-        /// What the user has heard of it, as `words` and `played` tell.
+        /// The words that the user has heard; requires `words` and `played`.
         Heard = "heard",
     }
 }
@@ -27,35 +29,34 @@ choices! {
 params! {
     /// Settings of [`Llm`].
     pub struct LlmParams {
-        /// Model package with a tokenizer and a chat template.
+        /// Path of the model package, with a tokenizer and a chat template.
         pub model: PathBuf;
-        /// What the model is told first; without it, what the package says.
+        /// System prompt; default: that of the package.
         pub system: Option<String>;
-        /// Most tokens of an answer.
-        pub max_new: u32 = "64", range 1.0..=4096.0;
-        /// What stays in mind of an answer that was interrupted.
-        pub history: Remembered = "said";
-        /// How long a tool may take; after that, `apology` is the answer.
+        /// Longest answer.
+        pub max_new: u32 = "64", range 1.0..=4096.0, unit "tokens";
+        /// Part of an interrupted answer that stays in the history.
+        pub history: History = "said";
+        /// Longest time of a tool call, after which `apology` is the answer.
         pub tool_timeout: Duration = "10s", range 0.01..=600.0;
-        /// What is said when a tool gives nothing, or is called by what is no call.
+        /// Answer if a tool times out, a tool call is malformed, or a turn exceeds the context.
         pub apology: String = "sorry, i could not find that out.";
     }
 }
 
-/// Answers what a user says with a language model, token by token.
+/// Answers user text with a language model, token by token.
 ///
-/// What was said stays in mind until the model's context has no room for another answer; then the
-/// oldest turns are forgotten. The model reads only what is new, as long as nothing was forgotten.
-/// A text of the same turn as the last one takes its place: the user went on. The result of a call
-/// that something was said after is dropped. After eight calls in a row, and where a turn does not
-/// fit the context by itself, `apology` is the answer. An interrupt ends an answer between two
-/// tokens; what `history` says of it stays in mind.
+/// The dialogue stays in the history until another answer would exceed the context of the model;
+/// then the oldest turns are dropped. As long as nothing is dropped, the KV cache is reused and
+/// prefill covers only the new tokens. A second text of the same turn replaces the first: the user
+/// has resumed the turn. The result of a tool call is ignored if user text has arrived since. The
+/// answer is `apology` after eight consecutive tool calls, and if a single turn exceeds the
+/// context. An interrupt ends the answer between two tokens; `history` says what stays of it.
 ///
 /// Contract of the model: that of ExecuTorch's Llama exports, with `tokenizer` and `chat` in
-/// `model.yaml`. Tokens are the likeliest ones.
+/// `model.yaml`. Sampling is greedy.
 ///
-/// Latency: for the first piece, one run of the model on what is new; for each other, one on a
-/// token.
+/// Latency: prefill of the new tokens for the first piece, one decode step for each other piece.
 ///
 /// ```
 /// use afferent_graph::{Node, NodeBench, OpenCx, ParamValue, Params, Timestamp};
@@ -80,20 +81,20 @@ pub struct Llm {
     params: LlmParams,
     dialogue: Dialogue,
     turn: u64,
-    /// A tool was called, and its result is waited for until then.
-    waiting: Option<Timestamp>,
-    /// Calls of the turn whose results may still come, though nobody waits for them.
-    stale: u32,
-    /// Calls in a row of the turn.
+    /// Deadline of the tool call in progress.
+    tool_deadline: Option<Timestamp>,
+    /// Earlier calls of the turn whose results are ignored when they arrive.
+    stale_calls: u32,
+    /// Consecutive tool calls of the turn.
     calls: u32,
-    /// How much of the answer was heard.
-    heard: Heard,
-    /// The last answer may have been cut short.
-    interrupted: bool,
+    /// Words of the answer that were heard.
+    heard: HeardWords,
+    /// True if the last answer may be incomplete.
+    was_interrupted: bool,
 }
 
-/// Most calls in a row: a model that goes on then is told nothing by what it gets.
-const MOST_CALLS: u32 = 8;
+/// Most consecutive tool calls: more are taken for a loop.
+const MAX_CALLS: u32 = 8;
 
 ports! {
     impl Llm {
@@ -113,78 +114,84 @@ ports! {
 }
 
 impl Llm {
-    /// Takes in what the user says.
-    fn ask(&mut self, text: &Text) -> Result<(), TextError> {
-        if std::mem::take(&mut self.interrupted) && self.params.history == Remembered::Heard {
-            self.dialogue.keep_heard(self.turn, self.heard.words())?;
+    /// Begins the answer to a user text.
+    fn on_text(&mut self, text: &Text) -> Result<(), TextError> {
+        if std::mem::take(&mut self.was_interrupted) && self.params.history == History::Heard {
+            self.dialogue.truncate_answer(self.turn, self.heard.count())?;
         }
-        self.dialogue.ask(text.turn, &text.text)?;
+        self.dialogue.push_user(text.turn, &text.text)?;
         let is_same = text.turn == self.turn;
-        self.stale = if is_same { self.stale + u32::from(self.waiting.is_some()) } else { 0 };
-        (self.turn, self.heard) = (text.turn, Heard::of(text.turn));
-        (self.waiting, self.calls) = (None, 0);
-        self.dialogue.begin()
+        self.stale_calls =
+            if is_same { self.stale_calls + u32::from(self.tool_deadline.is_some()) } else { 0 };
+        (self.turn, self.heard) = (text.turn, HeardWords::for_turn(text.turn));
+        (self.tool_deadline, self.calls) = (None, 0);
+        self.dialogue.begin_answer()
     }
 
-    /// Takes in what a tool gave; whether somebody waited for it.
-    fn give(&mut self, result: &ToolMessage) -> Result<bool, TextError> {
+    /// Begins the answer to a tool result. Returns false if the result is not expected.
+    fn on_result(&mut self, result: &ToolMessage) -> Result<bool, TextError> {
         if result.turn != self.turn {
             return Ok(false);
         }
-        if self.stale > 0 {
-            self.stale -= 1;
+        if self.stale_calls > 0 {
+            self.stale_calls -= 1;
             return Ok(false);
         }
-        if self.waiting.take().is_none() {
+        if self.tool_deadline.take().is_none() {
             return Ok(false);
         }
-        self.dialogue.give(&result.tool, &result.json)?;
-        self.dialogue.begin().map(|()| true)
+        self.dialogue.push_result(&result.tool, &result.json)?;
+        self.dialogue.begin_answer().map(|()| true)
     }
 
-    /// Goes on with what was begun; a turn that the model's context cannot hold is forgotten.
-    fn begun(&mut self, cx: &mut Cx<'_>, begun: Result<bool, TextError>) -> Result<(), NodeError> {
+    /// Sends the first piece of an answer that was begun. A turn that exceeds the context is
+    /// dropped.
+    fn start_answer(
+        &mut self,
+        cx: &mut Cx<'_>,
+        begun: Result<bool, TextError>,
+    ) -> Result<(), NodeError> {
         match begun {
-            Ok(true) => self.go_on(cx),
+            Ok(true) => self.send_next(cx),
             Ok(false) => Ok(()),
             Err(error @ TextError::ContextFull { .. }) => {
-                tracing::warn!("turn {} is forgotten: {error}", self.turn);
-                self.dialogue.forget_last();
-                self.apologise(cx);
+                tracing::warn!("dropped turn {}: {error}", self.turn);
+                self.dialogue.drop_last();
+                self.apologize(cx);
                 Ok(())
             }
-            Err(error) => Err(self.fault(&error)),
+            Err(error) => Err(self.model_error(&error)),
         }
     }
 
     /// Sends the next piece of the answer.
-    fn go_on(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
-        let canceled = cx.cancel_flag();
-        let said = cx.time_model(|| self.dialogue.next(canceled));
-        match said.map_err(|error| self.fault(&error))? {
-            Said::Text(text) => {
+    fn send_next(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
+        let cancel = cx.cancel_flag();
+        let generated = cx.time_model(|| self.dialogue.next(cancel));
+        match generated.map_err(|error| self.model_error(&error))? {
+            Generated::Text(text) => {
                 if !text.is_empty() {
                     cx.send(Self::ANSWER, Text { turn: self.turn, text, is_last: false });
                 }
                 cx.resume();
             }
-            Said::Call(tool, _) if self.calls == MOST_CALLS => {
-                tracing::warn!("the model called {tool} after {MOST_CALLS} other calls");
-                self.apologise(cx);
+            Generated::Call(tool, _) if self.calls == MAX_CALLS => {
+                tracing::warn!("the model called {tool} after {MAX_CALLS} consecutive calls");
+                self.apologize(cx);
             }
-            Said::Call(tool, json) => {
+            Generated::Call(tool, json) => {
                 self.calls += 1;
                 let until = cx.now() + self.params.tool_timeout;
-                self.waiting = Some(until);
+                self.tool_deadline = Some(until);
                 cx.wake_at(until);
                 let json = json.to_string();
                 cx.send(Self::CALLS, ToolMessage { turn: self.turn, tool, json });
             }
-            Said::Unreadable(text) => {
-                tracing::warn!("the model called a tool by what is no call: {text}");
-                self.apologise(cx);
+            Generated::MalformedCall(text) => {
+                tracing::warn!("malformed tool call: {text}");
+                self.apologize(cx);
             }
-            Said::End => {
+            Generated::End => {
                 let (text, is_last) = (String::new(), true);
                 cx.send(Self::ANSWER, Text { turn: self.turn, text, is_last });
             }
@@ -192,13 +199,13 @@ impl Llm {
         Ok(())
     }
 
-    fn apologise(&mut self, cx: &mut Cx<'_>) {
-        self.waiting = None;
+    fn apologize(&mut self, cx: &mut Cx<'_>) {
+        self.tool_deadline = None;
         let text = self.params.apology.clone();
         cx.send(Self::ANSWER, Text { turn: self.turn, text, is_last: true });
     }
 
-    fn fault(&self, error: &TextError) -> NodeError {
+    fn model_error(&self, error: &TextError) -> NodeError {
         NodeError::Model { path: self.params.model.clone(), reason: error.to_string() }
     }
 }
@@ -207,18 +214,18 @@ impl Node for Llm {
     type Params = LlmParams;
 
     const NAME: &'static str = "llm";
-    const SUMMARY: &'static str = "Answers what a user says.";
+    const SUMMARY: &'static str = "Answers user text with a language model, token by token.";
     const PORTS: &'static [Port] = Self::PORTS;
     const WEIGHT: Weight = Weight::Heavy;
     const TIMED: bool = true;
-    const LATENCY: &'static str = "one run of the model on what is new, then one for each token";
+    const LATENCY: &'static str = "prefill of the new tokens, then one decode step per token";
 
     fn check(params: &LlmParams, cx: &OpenCx) -> Result<(), NodeError> {
         Self::open(params.clone(), cx).map(|_| ())
     }
 
     fn open(params: LlmParams, cx: &OpenCx) -> Result<Self, NodeError> {
-        if params.history == Remembered::Heard {
+        if params.history == History::Heard {
             cx.needs("history", &[Self::WORDS.name()], "tts")?;
             cx.needs("history", &[Self::PLAYED.name()], "speaker")?;
         }
@@ -228,39 +235,39 @@ impl Node for Llm {
             params,
             dialogue,
             turn: 0,
-            waiting: None,
-            stale: 0,
+            tool_deadline: None,
+            stale_calls: 0,
             calls: 0,
-            heard: Heard::default(),
-            interrupted: false,
+            heard: HeardWords::default(),
+            was_interrupted: false,
         })
     }
 
     fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
         if let Some(word) = cx.get(Self::WORDS) {
-            self.heard.said_at(cx.at(), word);
+            self.heard.add_word(cx.at(), word);
         } else if let Some(played) = cx.get(Self::PLAYED) {
-            self.heard.played(played);
+            self.heard.on_played(played);
         } else if let Some(result) = cx.get(Self::RESULTS) {
-            let given = self.give(result);
-            return self.begun(cx, given);
+            let begun = self.on_result(result);
+            return self.start_answer(cx, begun);
         } else if let Some(text) = cx.get(Self::TEXT) {
-            let asked = self.ask(text).map(|()| true);
-            return self.begun(cx, asked);
-        } else if let Some(until) = self.waiting {
+            let begun = self.on_text(text).map(|()| true);
+            return self.start_answer(cx, begun);
+        } else if let Some(until) = self.tool_deadline {
             match cx.now() >= until {
-                true => self.apologise(cx),
+                true => self.apologize(cx),
                 false => cx.wake_at(until),
             }
         } else if self.dialogue.is_answering() {
-            return self.go_on(cx);
+            return self.send_next(cx);
         }
         Ok(())
     }
 
     fn cancel(&mut self, _: &mut Cx<'_>) -> Result<(), NodeError> {
         self.dialogue.stop();
-        (self.waiting, self.stale, self.interrupted) = (None, 0, true);
+        (self.tool_deadline, self.stale_calls, self.was_interrupted) = (None, 0, true);
         Ok(())
     }
 }
@@ -273,7 +280,7 @@ mod tests {
 
     use super::*;
 
-    /// The shipped model.
+    /// A node with the model of `pipelines`.
     fn assistant(history: &str) -> NodeBench<Llm> {
         let model = concat!(env!("CARGO_MANIFEST_DIR"), "/../../pipelines/models/llm");
         let values: ParamValues = [
@@ -296,18 +303,20 @@ mod tests {
         Text { turn, ..Text::from(text) }
     }
 
-    /// What was sent as an answer, and as calls.
-    fn told(sent: &[(&'static str, afferent_graph::Packet)]) -> (String, Vec<ToolMessage>) {
+    /// The answer and the tool calls that were sent.
+    fn answer_and_calls(
+        sent: &[(&'static str, afferent_graph::Packet)],
+    ) -> (String, Vec<ToolMessage>) {
         let pieces = sent.iter().filter_map(|(_, packet)| packet.get::<Text>());
         let calls = sent.iter().filter_map(|(_, packet)| packet.get::<ToolMessage>());
         (pieces.map(|piece| piece.text.as_str()).collect(), calls.cloned().collect())
     }
 
     #[test]
-    fn a_tool_that_gives_nothing_is_apologised_for() {
+    fn a_tool_timeout_is_answered_with_the_apology() {
         let mut llm = assistant("said");
         let sent = llm.call(Llm::TEXT, ms(5), ask(3, "what time is it")).unwrap();
-        let (answer, calls) = told(&sent);
+        let (answer, calls) = answer_and_calls(&sent);
         assert_eq!((answer.as_str(), calls[0].tool.as_str(), calls[0].turn), ("", "get_time", 3));
         let late = llm.advance(ms(20_000)).unwrap();
         assert_eq!(late.len(), 1);
@@ -320,11 +329,11 @@ mod tests {
     }
 
     #[test]
-    fn a_result_of_a_call_that_was_replaced_is_dropped() {
+    fn the_result_of_a_replaced_call_is_ignored() {
         let mut llm = assistant("said");
         for at in [5, 6] {
             let sent = llm.call(Llm::TEXT, ms(at), ask(3, "what time is it")).unwrap();
-            assert_eq!(told(&sent).1.len(), 1);
+            assert_eq!(answer_and_calls(&sent).1.len(), 1);
         }
         let result = |time: &str| ToolMessage {
             turn: 3,
@@ -333,29 +342,29 @@ mod tests {
         };
         assert!(llm.call(Llm::RESULTS, ms(7), result("07:00")).unwrap().is_empty());
         let sent = llm.call(Llm::RESULTS, ms(8), result("16:00")).unwrap();
-        assert!(told(&sent).0.starts_with("it is"), "{sent:?}");
+        assert!(answer_and_calls(&sent).0.starts_with("it is"), "{sent:?}");
     }
 
     #[test]
-    fn what_does_not_fit_the_context_is_apologised_for() {
+    fn a_turn_that_exceeds_the_context_is_answered_with_the_apology() {
         let mut llm = assistant("said");
         let long = "tell me more about that ".repeat(200);
         let sent = llm.call(Llm::TEXT, ms(0), ask(1, &long)).unwrap();
-        assert!(told(&sent).0.starts_with("sorry"), "{sent:?}");
+        assert!(answer_and_calls(&sent).0.starts_with("sorry"), "{sent:?}");
         let sent = llm.call(Llm::TEXT, ms(1), ask(2, "what is the capital of france")).unwrap();
-        assert_eq!(told(&sent).0, "the capital of france is paris.");
+        assert_eq!(answer_and_calls(&sent).0, "the capital of france is paris.");
 
         let sent = llm.call(Llm::TEXT, ms(2), ask(3, "where are my keys")).unwrap();
-        let call = told(&sent).1.remove(0);
-        let result = ToolMessage { json: format!("{{\"place\": \"{long}\"}}"), ..call };
+        let call = answer_and_calls(&sent).1.remove(0);
+        let result = ToolMessage { json: format!("{{\"location\": \"{long}\"}}"), ..call };
         let sent = llm.call(Llm::RESULTS, ms(3), result).unwrap();
-        assert!(told(&sent).0.starts_with("sorry"), "{sent:?}");
+        assert!(answer_and_calls(&sent).0.starts_with("sorry"), "{sent:?}");
         let sent = llm.call(Llm::TEXT, ms(4), ask(4, "what is the capital of spain")).unwrap();
-        assert_eq!(told(&sent).0, "the capital of spain is madrid.");
+        assert_eq!(answer_and_calls(&sent).0, "the capital of spain is madrid.");
     }
 
     #[test]
-    fn words_that_were_played_are_heard() {
+    fn only_played_words_stay_in_the_history() {
         let mut llm = assistant("heard");
         llm.call(Llm::TEXT, ms(0), ask(1, "what is the capital of france")).unwrap();
         for (at, position) in [(100, 1), (200, 2), (300, 3)] {
@@ -366,26 +375,26 @@ mod tests {
         llm.call(Llm::PLAYED, ms(900), played(201)).unwrap();
         llm.cancel(ms(950)).unwrap();
         let node = llm.node_mut();
-        assert_eq!(node.heard.words(), 2);
-        node.ask(&ask(2, "and of spain")).unwrap();
+        assert_eq!(node.heard.count(), 2);
+        node.on_text(&ask(2, "and of spain")).unwrap();
         assert_eq!(node.dialogue.last_answer(1), Some("the capital"));
     }
 
     #[test]
-    fn an_apology_that_is_interrupted_cuts_no_answer_before_it() {
+    fn an_interrupted_apology_does_not_truncate_the_answer_before_it() {
         let mut llm = assistant("heard");
         let sent = llm.call(Llm::TEXT, ms(0), ask(1, "what is the capital of france")).unwrap();
-        let (answer, _) = told(&sent);
+        let (answer, _) = answer_and_calls(&sent);
         let long = "tell me more about that ".repeat(200);
         llm.call(Llm::TEXT, ms(100), ask(2, &long)).unwrap();
         llm.cancel(ms(150)).unwrap();
         let node = llm.node_mut();
-        node.ask(&ask(3, "and of spain")).unwrap();
+        node.on_text(&ask(3, "and of spain")).unwrap();
         assert_eq!(node.dialogue.last_answer(1), Some(answer.trim()));
     }
 
     #[test]
-    fn a_call_that_is_no_token_is_refused() {
+    fn a_call_marker_that_is_not_a_token_is_rejected() {
         let data = concat!(env!("CARGO_MANIFEST_DIR"), "/../../runtime/text/tests/data");
         let folder = std::env::temp_dir().join(format!("afferent-llm-call-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
@@ -393,7 +402,7 @@ mod tests {
             fs::copy(Path::new(data).join(file), folder.join(file)).unwrap();
         }
         let manifest = "afferent_model: 1\nname: robot\ntask: chat\ncontract: llama\n\
-            tokenizer: robot.json\nlicence: none\nprovenance: runtime/text\n\
+            tokenizer: robot.json\nlicense: none\nprovenance: runtime/text\n\
             variants: [{file: robot.pte, backend: portable, precision: fp32}]\n\
             chat: {user: '{text}', answer: 'A:', end: </s>, call: <call>}\n";
         fs::write(folder.join("model.yaml"), manifest).unwrap();
@@ -404,8 +413,9 @@ mod tests {
         );
         let opened = Llm::open(LlmParams::from_values(&values).unwrap(), &cx);
         fs::remove_dir_all(&folder).unwrap();
-        let Err(error) = opened else { panic!("it was accepted") };
-        let expected = "robot.json: chat.call in model.yaml is \"<call>\", which is no token of it";
+        let Err(error) = opened else { panic!("the package was accepted") };
+        let expected = "robot.json: chat.call in model.yaml is \"<call>\", which is not a token of \
+                        this tokenizer";
         assert!(error.to_string().ends_with(expected), "{error}");
     }
 }

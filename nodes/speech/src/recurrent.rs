@@ -1,4 +1,4 @@
-//! Models that take an input and a state, and give a result and the next state.
+//! Recurrent models, which carry a state from run to run.
 
 use std::path::Path;
 
@@ -10,7 +10,8 @@ use afferent_runtime::{Input, Model, program::Value};
 
 /// A model with the contract `forward(input, state) -> (result, state)`, all `f32`.
 ///
-/// This is the contract of Silero VAD and of our keyword models. The state starts at zero.
+/// The Silero VAD and the keyword and recognition models of this project have this contract. The
+/// initial state is zero.
 pub(crate) struct RecurrentModel {
     model: Model,
     path: std::path::PathBuf,
@@ -18,13 +19,13 @@ pub(crate) struct RecurrentModel {
     result_sizes: Vec<usize>,
     input: Vec<f32>,
     state: Tensor,
-    /// Takes the state that a run gives, while the old one is still borrowed.
+    /// Buffer for the state that a run returns while `state` is borrowed.
     next_state: Tensor,
     result: Vec<f32>,
 }
 
 impl RecurrentModel {
-    /// Loads the package at `path`, which must be for `task`.
+    /// Loads the package at `path`, which must have the task `task`.
     pub(crate) fn open(
         path: &Path,
         task: &'static str,
@@ -48,12 +49,12 @@ impl RecurrentModel {
         Ok((model, package))
     }
 
-    /// Sizes of the input.
+    /// Sizes of the input tensor.
     pub(crate) fn input_sizes(&self) -> &[usize] {
         &self.input_sizes
     }
 
-    /// Sizes of the result.
+    /// Sizes of the result tensor.
     pub(crate) fn result_sizes(&self) -> &[usize] {
         &self.result_sizes
     }
@@ -63,17 +64,17 @@ impl RecurrentModel {
         self.model.file().metadata_int(name)
     }
 
-    /// An error about this model.
-    pub(crate) fn fault(&self, reason: impl Into<String>) -> NodeError {
+    /// The error `reason` about this model.
+    pub(crate) fn error(&self, reason: impl Into<String>) -> NodeError {
         NodeError::Model { path: self.path.clone(), reason: reason.into() }
     }
 
-    /// Forgets what it heard.
+    /// Resets the state to zero.
     pub(crate) fn reset(&mut self) {
         self.state.bytes_mut().fill(0);
     }
 
-    /// Runs the model on `input`, keeps its state, and returns the result.
+    /// Runs the model on `input`, updates the state, and returns the result.
     pub(crate) fn run(&mut self, input: &[f32]) -> Result<&[f32], NodeError> {
         self.input.clear();
         self.input.extend(input.iter().map(|value| AudioBlock::heard(*value)));
@@ -91,18 +92,19 @@ impl RecurrentModel {
     }
 }
 
-/// The sizes of what `forward` takes and gives.
+/// Tensor sizes of `forward`.
 struct Contract {
     input: Vec<usize>,
     result: Vec<usize>,
     state: Vec<usize>,
 }
 
-/// The sizes, if the model has the contract and no tensor of it takes more than `limit` bytes:
-/// planned memory is limited when the model is loaded, that of a caller is not.
+/// Checks the contract of `model` and returns its sizes. No tensor may exceed `limit` bytes: the
+/// memory limit of the model covers planned memory, but not the inputs and outputs that the caller
+/// keeps.
 fn contract(model: &Model, limit: usize) -> Result<Contract, String> {
     let plan = model.file().method("forward").map_err(|error| error.to_string())?;
-    let expected = "it must take (input, state) and give (result, state), all f32 of fixed size";
+    let expected = "forward must take (input, state) and return (result, state), all f32 tensors of fixed size";
     let tensor = |ids: afferent_runtime::program::Vector<'_, u32>, at: usize| match ids
         .get(at)
         .map(|id| plan.value(id as usize))
@@ -112,7 +114,9 @@ fn contract(model: &Model, limit: usize) -> Result<Contract, String> {
         {
             let needed = meta.layout.nbytes;
             if needed > limit {
-                return Err(format!("an input or result has {needed} bytes; {limit} are the most"));
+                return Err(format!(
+                    "an input or output of forward has {needed} bytes; the limit is {limit}"
+                ));
             }
             Ok(meta.layout.sizes.iter().collect::<Vec<usize>>())
         }
@@ -124,7 +128,7 @@ fn contract(model: &Model, limit: usize) -> Result<Contract, String> {
     let (input, state) = (tensor(plan.inputs(), 0)?, tensor(plan.inputs(), 1)?);
     let result = tensor(plan.outputs(), 0)?;
     if tensor(plan.outputs(), 1)? != state {
-        return Err("the state that it gives has other sizes than the one it takes".to_owned());
+        return Err("the output state of forward has other sizes than the input state".to_owned());
     }
     Ok(Contract { input, result, state })
 }
@@ -134,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_sound_is_outlived() {
+    fn the_model_recovers_from_invalid_samples() {
         let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../pipelines/models/vad"));
         let cx =
             OpenCx::with_service(afferent_runtime::ModelOptions::new(afferent_kernels::KERNELS));
@@ -148,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_caller_keeps_is_limited() {
+    fn input_and_output_sizes_are_limited() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../pipelines/models/vad");
         let package = ModelPackage::open(path).unwrap();
         let model =
@@ -158,6 +162,6 @@ mod tests {
         assert!(contract(&model, bytes(&input).max(bytes(&state))).is_ok());
         let limit = bytes(&state) - 1;
         let error = contract(&model, limit).map(|_| ()).unwrap_err();
-        assert!(error.ends_with(&format!("bytes; {limit} are the most")), "{error}");
+        assert!(error.ends_with(&format!("bytes; the limit is {limit}")), "{error}");
     }
 }

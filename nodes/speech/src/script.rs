@@ -1,8 +1,8 @@
-//! Texts that a fake node gives one after the other.
+//! Scripted texts of the fake nodes.
 
 use afferent_graph::NodeError;
 
-/// Texts, written with "|" between them.
+/// Texts separated by "|".
 pub(crate) struct Script {
     texts: Vec<String>,
     next: usize,
@@ -13,7 +13,7 @@ impl Script {
         Self { texts: texts.split('|').map(|text| text.trim().to_owned()).collect(), next: 0 }
     }
 
-    /// The next text; after the last one the first again.
+    /// The next text; the first follows the last.
     pub(crate) fn next(&mut self) -> &str {
         let text = &self.texts[self.next % self.texts.len()];
         self.next += 1;
@@ -21,10 +21,10 @@ impl Script {
     }
 }
 
-/// Refuses a parameter `name` without any text.
-pub(crate) fn no_text(name: &'static str, texts: &str) -> Result<(), NodeError> {
+/// Checks that no text of the parameter `name` is empty.
+pub(crate) fn check_texts(name: &'static str, texts: &str) -> Result<(), NodeError> {
     if texts.split('|').any(|text| text.trim().is_empty()) {
-        let reason = "there is an empty text; write texts with \"|\" between them".to_owned();
+        let reason = "a text is empty; separate texts by \"|\"".to_owned();
         return Err(NodeError::InvalidParam { name: name.into(), reason });
     }
     Ok(())

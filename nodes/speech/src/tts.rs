@@ -1,12 +1,12 @@
-//! Says text.
+//! Speech synthesis.
 
-mod expansion;
+mod excitation;
+mod length_regulator;
 mod lexicon;
 mod money;
-mod normalise;
+mod normalize;
 mod numbers;
 mod program;
-mod source;
 mod tokens;
 mod utterance;
 mod voice;
@@ -16,52 +16,60 @@ use std::{collections::VecDeque, path::PathBuf};
 use afferent_graph::{Cx, Node, NodeError, OpenCx, Port, Timestamp, Weight, params, ports};
 use afferent_messages::{AudioBlock, Text, Word};
 
-pub use normalise::{Clause, Mark};
+pub use normalize::{Clause, ClauseEnd};
 pub use utterance::{SpokenWord, Utterance};
 pub use voice::Voice;
 
 params! {
     /// Settings of [`Tts`].
     pub struct TtsParams {
-        /// Model package of a voice.
+        /// Path of the model package of a voice.
         pub model: PathBuf;
-        /// How many times as fast as the voice by itself.
+        /// Speaking rate relative to that of the voice.
         pub pace: f32 = "1", range 0.5..=2.0;
     }
 }
 
-/// Says text, chunk by chunk.
+/// Synthesizes speech, chunk by chunk.
 ///
-/// Sound begins at the time of its text, or where the sound of the text before it ends. Each clause
-/// is followed by a pause.
+/// The audio begins at the timestamp of its text, or at the end of the previous audio. A pause
+/// follows each clause.
 ///
-/// The text becomes clauses of words: numbers, times of day, money, units and some abbreviations
-/// are read in English. Words become phones by the dictionary `lexicon.txt` of the package, unknown
-/// ones by its program. Contract of the program, all `f32` but for `ids`, every size fixed:
+/// Text is normalized to clauses of words: numbers, times of day, money, units, and some
+/// abbreviations are spoken in English. The dictionary `lexicon.txt` of the package maps words to
+/// phonemes; unknown words go through the grapheme-to-phoneme method of the program. Contract of
+/// the program, all tensors `f32` except `ids`, all sizes fixed:
 ///
 /// - `forward(ids i64[1, N], features[1, N, 14], mask[1, 1, N]) -> (hidden[1, H, N], seconds[1,
-///   N])`: what each phone is and how long it lasts;
-/// - `spectrum(expanded[1, 2 (H + 4), S], mask[1, 1, S]) -> bands[1, B, 2 S]`: two hops a step; the
-///   last two of the bands are the pitch, as four times its logarithm over 100 Hz, and the voicing;
+///   N])`: encoder, with the duration of each phoneme;
+/// - `spectrum(expanded[1, 2 (H + 4), S], mask[1, 1, S]) -> bands[1, B, 2 S]`: decoder, two hops
+///   per step; the last two bands are the pitch, as four times its logarithm relative to 100 Hz,
+///   and the voicing;
 /// - `sound(bands[1, B, T], pulses[1, 3 hop + 2, T], noise[1, 3 hop + 2, T]) -> sound[1, T, hop]`:
-///   filters the spectra of a pulse train and of noise, in windows of three hops;
-/// - `spell(ids i64[1, L], mask[1, 1, L]) -> scores[1, 2 L, columns]`: phones of a word's letters.
+///   vocoder, which filters the spectra of a pulse train and of noise in windows of three hops;
+/// - `spell(ids i64[1, L], mask[1, 1, L]) -> scores[1, 2 L, columns]`: phonemes of the letters of a
+///   word.
 ///
-/// Metadata: `sample_rate`, 192,000 at most, and `hop_size`, 1 ms to 1 s. 16 places at each side of
-/// a window are context, so that N, S and T are greater than 32. A phone lasts 5 s at most.
+/// Metadata: `sample_rate`, at most 192,000 Hz, and `hop_size`, 1 ms to 1 s. Windows have a context
+/// of 16 positions on each side, so N, S, and T must be greater than 32. A phoneme lasts at most
+/// five seconds.
 ///
-/// Latency: one chunk of the model for the first block. An interrupt ends what is said.
+/// An interrupt ends the speech.
+///
+/// Latency: one chunk of the model for the first block.
 pub struct Tts {
     voice: Voice,
     pace: f32,
-    /// Where the sound of the last text ends.
-    free_at: Timestamp,
-    /// What is being said; the text's clauses that follow.
-    saying: Option<(Utterance, Mark)>,
-    ahead: VecDeque<Clause>,
+    /// End of the audio that was sent.
+    audio_end: Timestamp,
+    /// The clause in progress.
+    current: Option<(Utterance, ClauseEnd)>,
+    /// The following clauses of the text.
+    clauses: VecDeque<Clause>,
     turn: u64,
-    /// Written words of the turn before the text, and with it.
+    /// Written words of the turn before the current text.
     position: u32,
+    /// Written words of the turn, including the current text.
     next_position: u32,
 }
 
@@ -69,8 +77,8 @@ ports! {
     impl Tts {
         /// Text to speak, one or more sentences.
         in TEXT: Text;
-        /// Speech, one channel, at the sample rate of the voice, full scale ±1, blocks of about 0.5
-        /// s.
+        /// Speech, one channel, at the sample rate of the voice, full scale ±1, blocks of about half
+        /// a second.
         out AUDIO: AudioBlock;
         /// Words, each timestamped with its start in the audio.
         out WORDS: Word, optional;
@@ -78,21 +86,21 @@ ports! {
 }
 
 impl Tts {
-    /// Takes in a text, whose sound begins when that before it has ended.
-    fn begin(&mut self, at: Timestamp, text: &Text) {
+    /// Begins a text; its audio starts at the end of the previous audio.
+    fn on_text(&mut self, at: Timestamp, text: &Text) {
         if text.turn != self.turn {
             (self.turn, self.next_position) = (text.turn, 0);
         }
         let written = text.text.split_whitespace().count();
         let written = u32::try_from(written).unwrap_or(u32::MAX / 2);
         self.position = self.next_position;
-        // A turn that is answered anew begins with its first word.
+        // If the turn is answered again, words are counted from the start.
         self.next_position = if text.is_last { 0 } else { self.position.saturating_add(written) };
-        self.free_at = self.free_at.max(at);
-        self.ahead = self.voice.clauses(&text.text).into();
+        self.audio_end = self.audio_end.max(at);
+        self.clauses = self.voice.clauses(&text.text).into();
     }
 
-    /// The next clause, and the times of its words.
+    /// Begins a clause, and sends its words.
     fn begin_clause(&mut self, cx: &mut Cx<'_>, clause: &Clause) -> Result<(), NodeError> {
         let (voice, pace) = (&mut self.voice, self.pace);
         let utterance = cx.time_model(|| voice.begin(clause, pace))?;
@@ -103,34 +111,34 @@ impl Tts {
                 duration: spoken.end - spoken.start,
                 position: self.position + spoken.written,
             };
-            cx.send_at(Self::WORDS, self.free_at + spoken.start, word);
+            cx.send_at(Self::WORDS, self.audio_end + spoken.start, word);
         }
-        self.saying = Some((utterance, clause.mark));
+        self.current = Some((utterance, clause.end));
         Ok(())
     }
 
-    /// Sends the next block of sound, if there is more.
-    fn go_on(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
-        if self.saying.is_none()
-            && let Some(clause) = self.ahead.pop_front()
+    /// Sends the next block of audio, if any.
+    fn send_next(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
+        if self.current.is_none()
+            && let Some(clause) = self.clauses.pop_front()
         {
             self.begin_clause(cx, &clause)?;
         }
-        let Some((utterance, mark)) = &mut self.saying else { return Ok(()) };
-        let (voice, mark) = (&mut self.voice, *mark);
+        let Some((utterance, end)) = &mut self.current else { return Ok(()) };
+        let (voice, end) = (&mut self.voice, *end);
         let rate = voice.rate();
         let mut block = cx.loan(Self::AUDIO);
         match cx.time_model(|| voice.next_chunk(utterance))? {
             Some(chunk) => block.reshape(rate, 1, chunk.len())?.copy_from_slice(chunk),
             None => {
-                block.reshape(rate, 1, rate.samples(Voice::pause(mark)))?.fill(0.0);
-                self.saying = None;
+                block.reshape(rate, 1, rate.samples(Voice::pause(end)))?.fill(0.0);
+                self.current = None;
             }
         }
         let length = block.duration();
-        cx.send_at(Self::AUDIO, self.free_at, block);
-        self.free_at = self.free_at + length;
-        if self.saying.is_some() || !self.ahead.is_empty() {
+        cx.send_at(Self::AUDIO, self.audio_end, block);
+        self.audio_end = self.audio_end + length;
+        if self.current.is_some() || !self.clauses.is_empty() {
             cx.resume();
         }
         Ok(())
@@ -141,7 +149,7 @@ impl Node for Tts {
     type Params = TtsParams;
 
     const NAME: &'static str = "tts";
-    const SUMMARY: &'static str = "Says text: sound by chunks, and the time of each word.";
+    const SUMMARY: &'static str = "Synthesizes speech, chunk by chunk, with the time of each word.";
     const PORTS: &'static [Port] = Self::PORTS;
     const WEIGHT: Weight = Weight::Heavy;
     const TIMED: bool = true;
@@ -155,9 +163,9 @@ impl Node for Tts {
         Ok(Self {
             voice: Voice::open(&params.model, cx)?,
             pace: params.pace,
-            free_at: Timestamp::ZERO,
-            saying: None,
-            ahead: VecDeque::new(),
+            audio_end: Timestamp::ZERO,
+            current: None,
+            clauses: VecDeque::new(),
             turn: 0,
             position: 0,
             next_position: 0,
@@ -167,15 +175,15 @@ impl Node for Tts {
     fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
         if let Some(text) = cx.get(Self::TEXT) {
             let at = cx.at();
-            self.begin(at, text);
+            self.on_text(at, text);
         }
-        self.go_on(cx)
+        self.send_next(cx)
     }
 
     fn cancel(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
-        // What is said next need not wait for what is not said.
-        (self.saying, self.free_at, self.next_position) = (None, cx.now(), 0);
-        self.ahead.clear();
+        // The next text does not wait for audio that is not played.
+        (self.current, self.audio_end, self.next_position) = (None, cx.now(), 0);
+        self.clauses.clear();
         Ok(())
     }
 }
@@ -199,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn text_becomes_sound_without_gaps_and_words_with_times() {
+    fn audio_has_no_gaps_and_words_have_times() {
         let mut voice = voice();
         let text = Text::from("Hello, it is 7:30. Zorgle!");
         let start = Timestamp(1_000_000);
@@ -226,7 +234,7 @@ mod tests {
         let spoken: Duration = words.iter().map(|(_, word)| word.duration).sum();
         assert!(spoken > Duration::from_secs(1) && loud > 0.05, "{spoken:?}, {loud}");
 
-        // What comes later is said behind it; a text that is the last of an answer ends its count.
+        // A later text is spoken after it; the last text of an answer restarts the count.
         let mut position = |text: &str, is_last| {
             let text = Text { is_last, ..Text::from(text) };
             let sent = voice.call(Tts::TEXT, start, text).unwrap();
@@ -239,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interrupt_ends_what_is_said() {
+    fn an_interrupt_ends_the_speech() {
         let mut voice = voice();
         let later = Timestamp(5_000_000_000);
         assert!(voice.cancel(later).unwrap().is_empty());
@@ -248,11 +256,13 @@ mod tests {
     }
 
     #[test]
-    fn a_package_of_another_task_is_refused() {
+    fn a_package_of_another_task_is_rejected() {
         let model = concat!(env!("CARGO_MANIFEST_DIR"), "/../../pipelines/models/vad");
         let values: ParamValues = [("model".to_owned(), ParamValue::Path(model.into()))].into();
         let params = TtsParams::from_values(&values).unwrap();
-        let Err(error) = Tts::open(params, &OpenCx::default()) else { panic!("it was accepted") };
+        let Err(error) = Tts::open(params, &OpenCx::default()) else {
+            panic!("the package was accepted")
+        };
         assert!(error.to_string().contains("text_to_speech"), "{error}");
     }
 }

@@ -1,4 +1,4 @@
-//! Finds speech in sound.
+//! Voice activity detection.
 
 use std::{collections::VecDeque, path::PathBuf, time::Duration};
 
@@ -10,39 +10,39 @@ use afferent_package::Decision;
 use crate::recurrent::RecurrentModel;
 
 params! {
-    /// Settings of [`Vad`]. The defaults are those of Silero VAD and pipecat, but for
-    /// `min_silence`, which a turn detector behind this node extends, and `min_resume`.
+    /// Settings of [`Vad`]. The defaults are those of Silero VAD and pipecat, except for
+    /// `min_silence`, which a downstream turn detector extends, and `min_resume`.
     pub struct VadParams {
-        /// Model package or program with the contract of Silero VAD.
+        /// Path of the model package or program, with the contract of Silero VAD.
         pub model: PathBuf;
-        /// Probability from which sound may be speech. By default that of the model's package, or
-        /// 0.5.
+        /// Probability from which on a window counts as speech. Default: the value of the package,
+        /// or 0.5.
         pub threshold: Option<f32>, range 0.0..=1.0;
-        /// Probability below which sound may be silence; between the two nothing changes. By
-        /// default that of the package, if the threshold is too, or 0.15 below the threshold.
+        /// Probability below which a window counts as silence; between the thresholds, nothing
+        /// changes. Default: the value of the package if `threshold` is too, or 0.15 below the
+        /// threshold.
         pub neg_threshold: Option<f32>, range 0.0..=1.0;
-        /// Speech shorter than this is ignored.
+        /// Least length of speech; shorter speech is ignored.
         pub min_speech: Duration = "100ms", range 0.0..=10.0;
-        /// A pause shorter than this is still speech.
+        /// Least length of a pause that ends speech.
         pub min_silence: Duration = "200ms", range 0.0..=10.0;
-        /// Speech shorter than this does not end a pause: others who talk in the background are
-        /// loud for a moment now and then.
+        /// Least length of speech that ends a pause, so that short background voices do not.
         pub min_resume: Duration = "64ms", range 0.0..=10.0;
-        /// Sound before the start of speech that is sent with it.
+        /// Audio before the start of speech that is sent with it.
         pub pre_roll: Duration = "300ms", range 0.0..=10.0;
-        /// Speech is cut into pieces of at most this length.
+        /// Longest speech segment; longer speech is cut.
         pub max_speech: Duration = "30s", range 0.1..=3600.0;
     }
 }
 
-/// Finds speech with a model, hysteresis and minimum durations.
+/// Detects speech with a model, hysteresis, and minimum durations.
 ///
-/// Contract of the model, as the Silero VAD export of ExecuTorch: `forward(x f32[1, context +
+/// Contract of the model, that of ExecuTorch's Silero VAD export: `forward(x f32[1, context +
 /// window], state f32[..]) -> (probability f32[1, 1], state)`, metadata `sample_rate`,
-/// `window_size`, `context_size`. Its state is cleared after a gap in the sound, and after every
-/// pause of more than two seconds, so that it does not go stale.
+/// `window_size`, and `context_size`. The state is reset after a gap in the audio, and after every
+/// two seconds of silence, so that it does not go stale.
 ///
-/// Latency: `min_speech` for a start, `min_silence` for an end, each plus one window.
+/// Latency: `min_speech` for a start, `min_silence` for an end, plus one window.
 ///
 /// ```
 /// use afferent_graph::{Node, NodeBench, OpenCx, Timestamp, params};
@@ -62,20 +62,20 @@ params! {
 /// # Ok::<(), afferent_graph::NodeError>(())
 /// ```
 pub struct Vad {
-    limits: Limits,
+    thresholds: Thresholds,
     pre_roll: Duration,
     model: RecurrentModel,
     rate: SampleRate,
     window: usize,
     context: usize,
-    /// Context and the start of the next window.
+    /// Context and the samples of the next window.
     pending: Vec<f32>,
-    /// Time of the first sample of `pending` behind the context.
+    /// Timestamp of the first sample of `pending` after the context.
     pending_at: Timestamp,
-    /// Time of the sample that should come next; `None` before the first.
+    /// Expected timestamp of the next sample; `None` before the first block.
     next_at: Option<Timestamp>,
-    gate: Gate,
-    /// Windows that may become pre-roll, the oldest first.
+    gate: SpeechGate,
+    /// Recent audio that was not sent, for the pre-roll.
     recent: VecDeque<f32>,
 }
 
@@ -92,20 +92,24 @@ ports! {
 }
 
 impl Vad {
-    /// The threshold and the one below it, of the parameters or of the package.
-    fn thresholds(params: &VadParams, own: &Decision) -> Result<(f32, f32), NodeError> {
-        let of_package = own.threshold.as_ref().and_then(|threshold| threshold.for_label(""));
-        let threshold = params.threshold.or(of_package).unwrap_or(0.5);
-        let of_package = own.neg_threshold.filter(|_| params.threshold.is_none());
-        let neg = params.neg_threshold.or(of_package).unwrap_or((threshold - 0.15).max(0.01));
+    /// Threshold and lower threshold, from the parameters or the package.
+    fn probability_thresholds(
+        params: &VadParams,
+        package: &Decision,
+    ) -> Result<(f32, f32), NodeError> {
+        let default = package.threshold.as_ref().and_then(|threshold| threshold.for_label(""));
+        let threshold = params.threshold.or(default).unwrap_or(0.5);
+        let default = package.neg_threshold.filter(|_| params.threshold.is_none());
+        let neg = params.neg_threshold.or(default).unwrap_or((threshold - 0.15).max(0.01));
         if neg > threshold {
-            let reason = format!("{neg} is above the threshold of {threshold}");
+            let reason = format!("{neg} must not be above the threshold, {threshold}");
             return Err(NodeError::InvalidParam { name: "neg_threshold".into(), reason });
         }
         Ok((threshold, neg))
     }
 
-    fn clear(&mut self, at: Timestamp) {
+    /// Starts a new stream at `at`.
+    fn restart(&mut self, at: Timestamp) {
         self.model.reset();
         self.pending.clear();
         self.pending.resize(self.context, 0.0);
@@ -113,8 +117,8 @@ impl Vad {
         self.recent.clear();
     }
 
-    /// Runs the model over the whole windows of `pending`.
-    fn windows(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
+    /// Runs the model on the whole windows of `pending`.
+    fn run_windows(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
         let whole = self.context + self.window;
         while self.pending.len() >= whole {
             let (model, pending) = (&mut self.model, &self.pending);
@@ -122,21 +126,22 @@ impl Vad {
             let probability = probability.first().copied().unwrap_or(0.0);
             let start = self.pending_at;
             let end = start + self.rate.duration(self.window);
-            self.decide(cx, start, end, probability)?;
+            self.on_window(cx, start, end, probability)?;
             self.pending.drain(..self.window);
             self.pending_at = end;
         }
         Ok(())
     }
 
-    fn decide(
+    /// Updates the gate with the window from `start` to `end`, and sends events and speech.
+    fn on_window(
         &mut self,
         cx: &mut Cx<'_>,
         start: Timestamp,
         end: Timestamp,
         probability: f32,
     ) -> Result<(), NodeError> {
-        let change = self.gate.update(start, end, probability, &self.limits);
+        let change = self.gate.update(start, end, probability, &self.thresholds);
         let window = &self.pending[self.context..self.context + self.window];
         self.recent.extend(window);
         match change {
@@ -146,9 +151,9 @@ impl Vad {
                     at,
                     SpeechEvent { kind: SpeechEventKind::Start, probability },
                 );
-                // What was kept since the pre-roll began, this window included.
+                // Audio since the start of the pre-roll, this window included.
                 let lead = end.since(at) + self.pre_roll;
-                self.keep(self.rate.samples(lead));
+                self.keep_recent(self.rate.samples(lead));
                 self.send_speech(cx, end)?;
             }
             Some((SpeechEventKind::End, at)) => {
@@ -161,8 +166,8 @@ impl Vad {
             }
             None if self.gate.in_speech() => self.send_speech(cx, end)?,
             None => {
-                let wait = self.pre_roll + self.limits.min_speech;
-                self.keep(self.rate.samples(wait) + self.window);
+                let wait = self.pre_roll + self.thresholds.min_speech;
+                self.keep_recent(self.rate.samples(wait) + self.window);
                 if self.gate.silent_for(end) > Duration::from_secs(2) {
                     self.model.reset();
                     self.gate.mark_reset(end);
@@ -172,23 +177,23 @@ impl Vad {
         Ok(())
     }
 
-    /// Ends speech where the sound ends, or at `next`, where the next sound begins, if that is
-    /// earlier: time began anew, and nothing that is later may come first.
+    /// Ends speech at the end of the audio. If the next audio begins earlier, at `next`, time has
+    /// restarted; speech then ends at `next`, since timestamps must not decrease.
     fn end_speech(&mut self, cx: &mut Cx<'_>, next: Timestamp) {
         if self.gate.in_speech() {
             let event = SpeechEvent { kind: SpeechEventKind::End, probability: 0.0 };
             cx.send_at(Self::EVENTS, self.pending_at.min(next), event);
         }
-        self.gate = Gate::default();
+        self.gate = SpeechGate::default();
     }
 
-    /// Forgets all but the last `samples` of the recent sound.
-    fn keep(&mut self, samples: usize) {
+    /// Discards all but the last `samples` of the recent audio.
+    fn keep_recent(&mut self, samples: usize) {
         let excess = self.recent.len().saturating_sub(samples);
         self.recent.drain(..excess);
     }
 
-    /// Sends the recent sound, which ends at `end`.
+    /// Sends the recent audio, which ends at `end`.
     fn send_speech(&mut self, cx: &mut Cx<'_>, end: Timestamp) -> Result<(), NodeError> {
         if self.recent.is_empty() {
             return Ok(());
@@ -209,10 +214,10 @@ impl Node for Vad {
     type Params = VadParams;
 
     const NAME: &'static str = "vad";
-    const SUMMARY: &'static str = "Finds speech in sound: its start, its end, and the sound of it.";
+    const SUMMARY: &'static str = "Detects speech: its start, its end, and its audio.";
     const PORTS: &'static [Port] = Self::PORTS;
     const WEIGHT: Weight = Weight::Heavy;
-    const LATENCY: &'static str = "min_speech for a start, min_silence for an end, plus a window";
+    const LATENCY: &'static str = "min_speech for a start, min_silence for an end, plus one window";
 
     fn check(params: &VadParams, cx: &OpenCx) -> Result<(), NodeError> {
         Self::open(params.clone(), cx).map(|_| ())
@@ -222,19 +227,21 @@ impl Node for Vad {
         let (model, package) = RecurrentModel::open(&params.model, "voice_activity", cx)?;
         let number = |name: &str, default: i64| {
             let value = model.metadata_int(name).unwrap_or(default);
-            usize::try_from(value).map_err(|_| model.fault(format!("{name} is negative: {value}")))
+            usize::try_from(value)
+                .map_err(|_| model.error(format!("{name} is {value}, but must not be negative")))
         };
         let window = number("window_size", 512)?;
         let context = number("context_size", 64)?;
         let rate = u32::try_from(number("sample_rate", 16_000)?).unwrap_or(0);
         if rate == 0 || window == 0 || model.input_sizes() != [1, context + window] {
-            return Err(model.fault(format!(
-                "its input {:?} does not hold a context of {context} and a window of {window} samples",
+            return Err(model.error(format!(
+                "input {:?} of forward does not match a context of {context} and a window of {window} samples",
                 model.input_sizes()
             )));
         }
-        let (threshold, neg_threshold) = Self::thresholds(&params, &package.manifest.decision)?;
-        let limits = Limits {
+        let (threshold, neg_threshold) =
+            Self::probability_thresholds(&params, &package.manifest.decision)?;
+        let thresholds = Thresholds {
             threshold,
             neg_threshold,
             min_speech: params.min_speech,
@@ -243,7 +250,7 @@ impl Node for Vad {
             max_speech: params.max_speech,
         };
         let mut vad = Self {
-            limits,
+            thresholds,
             pre_roll: params.pre_roll,
             model,
             rate: SampleRate(rate),
@@ -252,32 +259,32 @@ impl Node for Vad {
             pending: Vec::new(),
             pending_at: Timestamp::ZERO,
             next_at: None,
-            gate: Gate::default(),
+            gate: SpeechGate::default(),
             recent: VecDeque::new(),
         };
-        vad.clear(Timestamp::ZERO);
+        vad.restart(Timestamp::ZERO);
         Ok(vad)
     }
 
     fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
-        // A second holder, so that events can be sent while the sound is read.
+        // Cloning the packet allows sending while the block is borrowed.
         let Some(packet) = cx.packet().cloned() else { return Ok(()) };
         let Some(block) = packet.get::<AudioBlock>() else { return Ok(()) };
-        expect_mono(Self::AUDIO, block, self.rate)?;
+        expect_format(Self::AUDIO, block, self.rate)?;
         let at = cx.at();
-        // Half a window of jitter is none: sound is counted in samples, not in nanoseconds.
+        // Jitter up to half a window is ignored: time is counted in samples.
         let tolerance = self.rate.duration(self.window / 2);
-        let far = |next: Timestamp| at.since(next) > tolerance || next.since(at) > tolerance;
-        if self.next_at.is_none_or(far) {
+        let is_gap = |next: Timestamp| at.since(next) > tolerance || next.since(at) > tolerance;
+        if self.next_at.is_none_or(is_gap) {
             self.end_speech(cx, at);
-            self.clear(at);
-        } else if self.gate.is_quiet() {
-            // The clock of the sound is followed in pauses, so that speech is sent without gaps.
+            self.restart(at);
+        } else if self.gate.is_silent() {
+            // Clock drift is corrected in pauses only, so that speech is sent without gaps.
             self.pending_at = at - self.rate.duration(self.pending.len() - self.context);
         }
         self.pending.extend_from_slice(block.channel(0)?);
         self.next_at = Some(at + block.duration());
-        self.windows(cx)
+        self.run_windows(cx)
     }
 
     fn finish(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
@@ -286,8 +293,8 @@ impl Node for Vad {
     }
 }
 
-/// Checks that sound has one channel and the rate that a model hears.
-pub(crate) fn expect_mono(
+/// Checks that audio has one channel and the sample rate of a model.
+pub(crate) fn expect_format(
     port: In<AudioBlock>,
     block: &AudioBlock,
     rate: SampleRate,
@@ -295,15 +302,15 @@ pub(crate) fn expect_mono(
     let port = port.name();
     if block.rate != rate {
         let reason = format!(
-            "{} Hz, but the model hears {} Hz; put a resample node with rate: {} before it",
+            "the audio has {} Hz, but the model needs {} Hz; insert a resample node with rate: {}",
             block.rate.0, rate.0, rate.0
         );
         return Err(NodeError::InvalidInput { port: port.into(), reason });
     }
     if block.channels() != 1 {
         let reason = format!(
-            "{} channels, but the model hears one; set channels: mono on wav_source, or channels: 1 \
-             on microphone",
+            "the audio has {} channels, but the model needs one; set channels: mono on wav_source, \
+             or channels: 1 on microphone",
             block.channels()
         );
         return Err(NodeError::InvalidInput { port: port.into(), reason });
@@ -311,9 +318,9 @@ pub(crate) fn expect_mono(
     Ok(())
 }
 
-/// When speech starts and ends.
+/// Thresholds and durations of [`SpeechGate`].
 #[derive(Debug, Clone, Copy)]
-struct Limits {
+struct Thresholds {
     threshold: f32,
     neg_threshold: f32,
     min_speech: Duration,
@@ -322,74 +329,74 @@ struct Limits {
     max_speech: Duration,
 }
 
-/// Turns probabilities into starts and ends.
+/// Hysteresis: turns probabilities into starts and ends of speech.
 #[derive(Debug, Default, Clone, Copy)]
-struct Gate {
-    /// When the present speech began, once it counts.
+struct SpeechGate {
+    /// Start of the current speech, once it has lasted `min_speech`.
     speech_since: Option<Timestamp>,
-    /// When the probability last rose over the threshold, while it does not count yet: before
-    /// speech, and in a pause.
-    loud_since: Option<Timestamp>,
-    /// When the probability last fell below the lower threshold.
-    quiet_since: Option<Timestamp>,
+    /// Start of speech that has not lasted long enough, before speech or in a pause.
+    candidate_since: Option<Timestamp>,
+    /// Start of the current silence or pause.
+    silence_since: Option<Timestamp>,
 }
 
-impl Gate {
+impl SpeechGate {
     fn in_speech(&self) -> bool {
         self.speech_since.is_some()
     }
 
-    /// Whether there is a pause, in which nothing counts as speech yet.
-    fn is_quiet(&self) -> bool {
-        !self.in_speech() && self.quiet_since.is_some()
+    /// True if there is silence and no candidate of speech.
+    fn is_silent(&self) -> bool {
+        !self.in_speech() && self.silence_since.is_some()
     }
 
-    /// How long there has been no speech at `now`.
+    /// Length of the silence at `now`.
     fn silent_for(&self, now: Timestamp) -> Duration {
-        self.quiet_since.map_or(Duration::ZERO, |since| now.since(since))
+        self.silence_since.map_or(Duration::ZERO, |since| now.since(since))
     }
 
+    /// Restarts the measurement of silence.
     fn mark_reset(&mut self, now: Timestamp) {
-        self.quiet_since = Some(now);
+        self.silence_since = Some(now);
     }
 
-    /// Takes the probability of the window from `start` to `end`; returns what began or ended, and
-    /// when.
+    /// Updates the gate with the probability of the window from `start` to `end`. Returns a start
+    /// or an end of speech, and its time.
     fn update(
         &mut self,
         start: Timestamp,
         end: Timestamp,
         probability: f32,
-        limits: &Limits,
+        thresholds: &Thresholds,
     ) -> Option<(SpeechEventKind, Timestamp)> {
-        if probability < limits.neg_threshold {
-            self.loud_since = None;
-            self.quiet_since.get_or_insert(start);
-        } else if probability >= limits.threshold {
+        if probability < thresholds.neg_threshold {
+            self.candidate_since = None;
+            self.silence_since.get_or_insert(start);
+        } else if probability >= thresholds.threshold {
             if !self.in_speech() {
-                self.quiet_since = None;
+                self.silence_since = None;
             }
-            if !self.in_speech() || self.quiet_since.is_some() {
-                self.loud_since.get_or_insert(start);
+            if !self.in_speech() || self.silence_since.is_some() {
+                self.candidate_since.get_or_insert(start);
             }
         }
-        let counts = |since: Option<Timestamp>, least: Duration| {
+        let lasting = |since: Option<Timestamp>, least: Duration| {
             since.filter(|&since| end.since(since) >= least)
         };
         match self.speech_since {
             None => {
-                let since = counts(self.loud_since, limits.min_speech)?;
-                self.loud_since = None;
+                let since = lasting(self.candidate_since, thresholds.min_speech)?;
+                self.candidate_since = None;
                 self.speech_since = Some(since);
                 Some((SpeechEventKind::Start, since))
             }
             Some(since) => {
-                if counts(self.loud_since, limits.min_resume).is_some() {
-                    (self.loud_since, self.quiet_since) = (None, None);
+                if lasting(self.candidate_since, thresholds.min_resume).is_some() {
+                    (self.candidate_since, self.silence_since) = (None, None);
                 }
-                let quiet = counts(self.quiet_since, limits.min_silence);
-                let cut = counts(Some(since), limits.max_speech).map(|_| end);
-                let at = quiet.or(cut)?;
+                let pause = lasting(self.silence_since, thresholds.min_silence);
+                let cut = lasting(Some(since), thresholds.max_speech).map(|_| end);
+                let at = pause.or(cut)?;
                 self.speech_since = None;
                 Some((SpeechEventKind::End, at))
             }
@@ -406,10 +413,10 @@ mod tests {
 
     const WINDOW: Duration = Duration::from_millis(32);
 
-    /// Starts (`+`) and ends (`-`) with their window, for one probability a window.
+    /// Checks the starts (`+`) and ends (`-`), with their window, for one probability per window.
     fn check(probabilities: &[f32], expected: &[(char, i64)]) {
         let ms = Duration::from_millis;
-        let limits = Limits {
+        let thresholds = Thresholds {
             threshold: 0.5,
             neg_threshold: 0.35,
             min_speech: ms(64),
@@ -417,12 +424,12 @@ mod tests {
             min_resume: ms(64),
             max_speech: ms(1000),
         };
-        let mut gate = Gate::default();
+        let mut gate = SpeechGate::default();
         let mut found = Vec::new();
         let mut start = Timestamp::ZERO;
         for &probability in probabilities {
             let end = start + WINDOW;
-            if let Some((kind, at)) = gate.update(start, end, probability, &limits) {
+            if let Some((kind, at)) = gate.update(start, end, probability, &thresholds) {
                 let sign = if kind == SpeechEventKind::Start { '+' } else { '-' };
                 found.push((sign, at.0 / 32_000_000));
             }
@@ -432,17 +439,17 @@ mod tests {
     }
 
     #[test]
-    fn speech_needs_a_minimum_and_outlives_short_pauses() {
+    fn speech_has_a_minimum_length_and_spans_short_pauses() {
         check(&[0.1, 0.9, 0.1, 0.1], &[]);
         check(&[0.1, 0.9, 0.9, 0.1, 0.1, 0.1], &[('+', 1), ('-', 3)]);
         check(&[0.9, 0.9, 0.1, 0.9, 0.9, 0.1, 0.1, 0.1], &[('+', 0), ('-', 5)]);
     }
 
     #[test]
-    fn a_moment_of_speech_does_not_end_a_pause() {
+    fn short_speech_does_not_end_a_pause() {
         check(&[0.9, 0.9, 0.1, 0.9, 0.1, 0.1], &[('+', 0), ('-', 2)]);
         check(&[0.9, 0.9, 0.1, 0.9, 0.4, 0.1, 0.1, 0.1], &[('+', 0), ('-', 5)]);
-        // What is speech when the pause is long enough may be the start of the next.
+        // Speech at the end of a long enough pause may start the next segment.
         check(&[0.9, 0.9, 0.1, 0.1, 0.9, 0.9], &[('+', 0), ('-', 2), ('+', 4)]);
     }
 
@@ -460,7 +467,7 @@ mod tests {
     }
 
     #[test]
-    fn thresholds_are_those_of_parameters_or_of_the_package() {
+    fn thresholds_come_from_the_parameters_or_the_package() {
         let package = |threshold, neg_threshold| Decision {
             threshold: Some(Threshold::Uniform(threshold)),
             neg_threshold,
@@ -470,7 +477,7 @@ mod tests {
             let values = given.iter().map(|&(name, value)| (name, ParamValue::Float(value)));
             let values = values.chain([("model", ParamValue::Path("none".into()))]);
             let values = values.map(|(name, value)| (name.to_owned(), value)).collect();
-            let found = Vad::thresholds(&VadParams::from_values(&values).unwrap(), own);
+            let found = Vad::probability_thresholds(&VadParams::from_values(&values).unwrap(), own);
             found.map_err(|error| error.to_string())
         };
         let (none, own) = (Decision::default(), package(0.55, Some(0.45)));
@@ -482,7 +489,7 @@ mod tests {
         let above = check(&[("neg_threshold", 0.7), ("threshold", 0.5)], &own);
         assert_eq!(
             above,
-            Err("parameter neg_threshold: 0.7 is above the threshold of 0.5".to_owned())
+            Err("parameter neg_threshold: 0.7 must not be above the threshold, 0.5".to_owned())
         );
     }
 }

@@ -1,4 +1,4 @@
-//! Detects wake words and spoken commands.
+//! Wake word detection.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -8,25 +8,25 @@ use afferent_messages::{Features, KeywordEvent};
 use crate::recurrent::RecurrentModel;
 
 params! {
-    /// Settings of [`WakeWord`]. What is left out comes from the model package.
+    /// Settings of [`WakeWord`]. Absent values come from the model package.
     pub struct WakeWordParams {
-        /// Model package with labels.
+        /// Path of the model package, which must define labels.
         pub model: PathBuf;
-        /// Smoothed score from which a phrase is detected, the same for all phrases.
+        /// Smoothed score from which on a phrase is detected, for all phrases.
         pub threshold: Option<f32>, range 0.0..=1.0;
-        /// Time over which scores are averaged.
+        /// Length of the moving average of the scores.
         pub smooth: Option<Duration>, range 0.0..=5.0;
-        /// Time after a detection in which the same phrase is not detected again.
+        /// Time after a detection in which the same phrase is ignored.
         pub refractory: Option<Duration>, range 0.0..=60.0;
     }
 }
 
-/// Detects phrases with a model that scores each of them every few hops.
+/// Detects wake words and spoken commands from feature rows.
 ///
 /// Contract of the model: `forward(features f32[1, rows, bins], state f32[..]) -> (scores f32[1,
-/// labels], state)`; label 0 is everything else and is never reported. A phrase is detected when
-/// the mean of its last scores, over `smooth`, reaches `threshold`, unless it was detected less
-/// than `refractory` ago.
+/// labels], state)`. Label 0 is the background and is never reported. A phrase is detected when the
+/// mean of its scores over `smooth` reaches `threshold`, unless it was detected less than
+/// `refractory` ago.
 ///
 /// Latency: about half of `smooth`, plus the rows of one run.
 ///
@@ -48,20 +48,20 @@ params! {
 /// ```
 pub struct WakeWord {
     model: RecurrentModel,
-    decider: Decider,
-    /// Rows and bins of one run of the model.
+    detector: Detector,
+    /// Input rows of a run of the model, and bins of a row.
     rows: usize,
     bins: usize,
-    /// Rows that wait for a whole run.
+    /// Rows of the next run.
     pending: Vec<f32>,
-    /// Time of the row that should come next; `None` before the first.
+    /// Expected timestamp of the next row; `None` before the first.
     next_at: Option<Timestamp>,
 }
 
-/// Defaults of a package that says nothing about the decision.
-const THRESHOLD: f32 = 0.5;
-const SMOOTH: Duration = Duration::from_millis(120);
-const REFRACTORY: Duration = Duration::from_millis(1000);
+/// Values for packages that do not define them.
+const DEFAULT_THRESHOLD: f32 = 0.5;
+const DEFAULT_SMOOTH: Duration = Duration::from_millis(120);
+const DEFAULT_REFRACTORY: Duration = Duration::from_millis(1000);
 
 ports! {
     impl WakeWord {
@@ -73,9 +73,10 @@ ports! {
 }
 
 impl WakeWord {
-    fn clear(&mut self) {
+    /// Starts a new stream.
+    fn restart(&mut self) {
         self.model.reset();
-        self.decider.clear();
+        self.detector.restart();
         self.pending.clear();
     }
 }
@@ -97,93 +98,97 @@ impl Node for WakeWord {
         let (model, package) = RecurrentModel::open(&params.model, "keyword_spotting", cx)?;
         let labels = package.manifest.labels;
         if labels.len() < 2 {
-            return Err(model.fault("model.yaml gives no labels: [background, phrase, …]"));
+            return Err(model.error("model.yaml must define `labels`: [background, phrase, ...]"));
         }
         let &[1, rows, bins] = model.input_sizes() else {
             let sizes = model.input_sizes();
-            return Err(model.fault(format!("its input {sizes:?} is not [1, rows, bins]")));
+            return Err(model.error(format!("input {sizes:?} of forward is not [1, rows, bins]")));
         };
         if rows * bins == 0 {
-            return Err(model.fault("its input is empty"));
+            return Err(model.error("the input of forward is empty"));
         }
         let decision = package.manifest.decision;
         let ms = |value: Option<u32>| value.map(|ms| Duration::from_millis(u64::from(ms)));
-        let decider = Decider {
+        let detector = Detector {
             thresholds: labels
                 .iter()
                 .map(|label| {
-                    let own = decision.threshold.as_ref().and_then(|own| own.for_label(label));
-                    params.threshold.or(own).unwrap_or(THRESHOLD)
+                    let default = decision.threshold.as_ref();
+                    let default = default.and_then(|threshold| threshold.for_label(label));
+                    params.threshold.or(default).unwrap_or(DEFAULT_THRESHOLD)
                 })
                 .collect(),
-            smooth: params.smooth.or(ms(decision.smooth_ms)).unwrap_or(SMOOTH),
-            refractory: params.refractory.or(ms(decision.refractory_ms)).unwrap_or(REFRACTORY),
-            last: vec![None; labels.len()],
+            smooth: params.smooth.or(ms(decision.smooth_ms)).unwrap_or(DEFAULT_SMOOTH),
+            refractory: params
+                .refractory
+                .or(ms(decision.refractory_ms))
+                .unwrap_or(DEFAULT_REFRACTORY),
+            last_detected: vec![None; labels.len()],
             labels,
-            recent: Vec::new(),
+            recent_scores: Vec::new(),
         };
-        Ok(Self { model, decider, rows, bins, pending: Vec::new(), next_at: None })
+        Ok(Self { model, detector, rows, bins, pending: Vec::new(), next_at: None })
     }
 
     fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
-        // A second holder, so that events can be sent while the rows are read.
+        // Cloning the packet allows sending while the rows are borrowed.
         let Some(packet) = cx.packet().cloned() else { return Ok(()) };
         let Some(features) = packet.get::<Features>() else { return Ok(()) };
         let &[rows, bins] = features.values.sizes() else { return Ok(()) };
         if bins != self.bins {
-            let reason = format!("rows of {bins} bins, but the model reads {}", self.bins);
+            let reason = format!("the rows have {bins} bins, but the model needs {}", self.bins);
             return Err(NodeError::InvalidInput { port: Self::FEATURES.name().into(), reason });
         }
         let at = cx.at();
-        let far =
+        let is_gap =
             |next: Timestamp| at.since(next) >= features.hop || next.since(at) >= features.hop;
-        if self.next_at.is_none_or(far) {
-            self.clear();
+        if self.next_at.is_none_or(is_gap) {
+            self.restart();
         }
-        let time = |count: usize| features.hop * u32::try_from(count).unwrap_or(u32::MAX);
-        // Time of the first row of the next run.
-        let mut run_at = at - time(self.pending.len() / self.bins);
-        self.next_at = Some(at + time(rows));
+        let duration = |count: usize| features.hop * u32::try_from(count).unwrap_or(u32::MAX);
+        // Timestamp of the first row of the next run.
+        let mut run_at = at - duration(self.pending.len() / self.bins);
+        self.next_at = Some(at + duration(rows));
         self.pending.extend_from_slice(features.values.data::<f32>()?);
         let whole = self.rows * self.bins;
         while self.pending.len() >= whole {
             let (model, pending) = (&mut self.model, &self.pending);
             let scores = cx.time_model(|| model.run(&pending[..whole]))?;
-            let decided = run_at + time(self.rows - 1) + features.window;
-            let detected = self.decider.update(scores, decided, time(self.rows));
-            if let Some((label, score)) = detected.map_err(|reason| self.model.fault(reason))? {
+            let decided = run_at + duration(self.rows - 1) + features.window;
+            let detected = self.detector.update(scores, decided, duration(self.rows));
+            if let Some((label, score)) = detected.map_err(|reason| self.model.error(reason))? {
                 let mut event = cx.loan(Self::EVENTS);
-                event.label.clone_from(&self.decider.labels[label]);
+                event.label.clone_from(&self.detector.labels[label]);
                 event.score = score;
                 cx.send_at(Self::EVENTS, decided, event);
             }
             self.pending.drain(..whole);
-            run_at = run_at + time(self.rows);
+            run_at = run_at + duration(self.rows);
         }
         Ok(())
     }
 }
 
-/// Turns scores into detections.
-struct Decider {
-    /// For each label.
+/// Smooths scores and detects phrases.
+struct Detector {
+    /// Threshold of each label.
     thresholds: Vec<f32>,
     smooth: Duration,
     refractory: Duration,
     labels: Vec<String>,
-    /// The last scores, run after run, the oldest first.
-    recent: Vec<f32>,
-    /// When each label was last detected.
-    last: Vec<Option<Timestamp>>,
+    /// Scores of the last runs, run after run, the oldest first.
+    recent_scores: Vec<f32>,
+    /// Time of the last detection of each label.
+    last_detected: Vec<Option<Timestamp>>,
 }
 
-impl Decider {
-    fn clear(&mut self) {
-        self.recent.clear();
+impl Detector {
+    fn restart(&mut self) {
+        self.recent_scores.clear();
     }
 
-    /// Takes the scores of one run, which end at `now` and come every `step`; returns the label
-    /// that is detected and its smoothed score.
+    /// Adds the scores of the run that ends at `now`; `step` is the time between runs. Returns the
+    /// detected label and its smoothed score.
     fn update(
         &mut self,
         scores: &[f32],
@@ -192,25 +197,25 @@ impl Decider {
     ) -> Result<Option<(usize, f32)>, String> {
         let labels = self.labels.len();
         if scores.len() != labels {
-            return Err(format!("it gives {} scores for {labels} labels", scores.len()));
+            return Err(format!("forward returns {} scores for {labels} labels", scores.len()));
         }
         let runs = (self.smooth.as_secs_f64() / step.as_secs_f64().max(1e-9)).round();
         let runs = (runs as usize).max(1);
-        self.recent.extend_from_slice(scores);
-        let excess = (self.recent.len() / labels).saturating_sub(runs);
-        self.recent.drain(..excess * labels);
-        // Before the first runs everything scored zero, so the mean is over all of them.
+        self.recent_scores.extend_from_slice(scores);
+        let excess = (self.recent_scores.len() / labels).saturating_sub(runs);
+        self.recent_scores.drain(..excess * labels);
+        // Scores before the first run count as zero.
         let mean = |label: usize| {
-            self.recent.iter().skip(label).step_by(labels).sum::<f32>() / runs as f32
+            self.recent_scores.iter().skip(label).step_by(labels).sum::<f32>() / runs as f32
         };
-        let over = (1..labels).map(|label| (label, mean(label))).filter(|&(label, score)| {
-            // What was detected later belongs to a clock that has begun anew since.
-            let rests = |last: Timestamp| now >= last && now.since(last) < self.refractory;
-            score >= self.thresholds[label] && !self.last[label].is_some_and(rests)
+        let above = (1..labels).map(|label| (label, mean(label))).filter(|&(label, score)| {
+            // A later detection is from before a restart of the clock.
+            let is_refractory = |last: Timestamp| now >= last && now.since(last) < self.refractory;
+            score >= self.thresholds[label] && !self.last_detected[label].is_some_and(is_refractory)
         });
-        let detected = over.max_by(|a, b| a.1.total_cmp(&b.1));
+        let detected = above.max_by(|a, b| a.1.total_cmp(&b.1));
         if let Some((label, _)) = detected {
-            self.last[label] = Some(now);
+            self.last_detected[label] = Some(now);
         }
         Ok(detected)
     }
@@ -222,20 +227,20 @@ mod tests {
 
     const STEP: Duration = Duration::from_millis(40);
 
-    /// Runs at which "b" (1) or "c" (2) are detected, from one pair of scores a run.
+    /// Checks the runs that detect "b" (1) or "c" (2), for one pair of scores per run.
     fn check(scores: &[(f32, f32)], expected: &[(usize, usize)]) {
-        let mut decider = Decider {
+        let mut detector = Detector {
             thresholds: vec![0.6; 3],
             smooth: STEP * 2,
             refractory: STEP * 4,
             labels: ["a", "b", "c"].map(str::to_owned).to_vec(),
-            recent: Vec::new(),
-            last: vec![None; 3],
+            recent_scores: Vec::new(),
+            last_detected: vec![None; 3],
         };
         let mut found = Vec::new();
         let mut now = Timestamp::ZERO;
         for (at, &(b, c)) in scores.iter().enumerate() {
-            let detected = decider.update(&[1.0 - b - c, b, c], now, STEP).unwrap();
+            let detected = detector.update(&[1.0 - b - c, b, c], now, STEP).unwrap();
             found.extend(detected.map(|(label, _)| (at, label)));
             now = now + STEP;
         }
@@ -243,39 +248,39 @@ mod tests {
     }
 
     #[test]
-    fn one_high_score_is_not_enough() {
+    fn a_single_high_score_is_not_detected() {
         check(&[(0.0, 0.0), (1.0, 0.0), (0.0, 0.0)], &[]);
         check(&[(0.0, 0.0), (1.0, 0.0), (0.4, 0.0)], &[(2, 1)]);
     }
 
     #[test]
-    fn a_phrase_rests_after_it_was_detected() {
+    fn a_detected_phrase_is_refractory() {
         check(&[(1.0, 0.0); 9], &[(1, 1), (5, 1)]);
         check(&[(1.0, 0.0), (1.0, 0.0), (0.0, 1.0), (0.0, 1.0)], &[(1, 1), (3, 2)]);
     }
 
-    /// Labels "a" and "b", of which "b" rests for four steps.
-    fn two_labels() -> Decider {
-        Decider {
+    /// A detector of labels "a" and "b" with a refractory time of four steps.
+    fn two_labels() -> Detector {
+        Detector {
             thresholds: vec![0.5; 2],
             smooth: STEP,
             refractory: STEP * 4,
             labels: vec!["a".to_owned(), "b".to_owned()],
-            recent: Vec::new(),
-            last: vec![None; 2],
+            recent_scores: Vec::new(),
+            last_detected: vec![None; 2],
         }
     }
 
     #[test]
-    fn scores_match_the_labels() {
+    fn the_number_of_scores_must_match_the_labels() {
         assert!(two_labels().update(&[0.1; 3], Timestamp::ZERO, STEP).is_err());
     }
 
     #[test]
-    fn a_clock_that_begins_anew_ends_the_rest() {
-        let mut decider = two_labels();
+    fn a_restart_of_the_clock_ends_the_refractory_time() {
+        let mut detector = two_labels();
         let detected = |step: u32| {
-            let found = decider.update(&[0.0, 1.0], Timestamp::ZERO + STEP * step, STEP);
+            let found = detector.update(&[0.0, 1.0], Timestamp::ZERO + STEP * step, STEP);
             found.unwrap().is_some()
         };
         assert_eq!([1000, 1001, 3, 4, 7].map(detected), [true, false, true, false, true]);

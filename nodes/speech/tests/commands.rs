@@ -1,5 +1,5 @@
-//! The shipped recogniser on the sample sound: its words, their times, partial results, events; and
-//! the shipped detector of speech.
+//! The models `asr` and `vad` of `pipelines` on recorded commands: words, word times, partial
+//! transcripts, and events.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -27,7 +27,7 @@ fn bench(settings: &[(&str, ParamValue)]) -> NodeBench<Asr> {
     NodeBench::new(Asr::open(params, &cx).unwrap())
 }
 
-/// Sentences with the second where each ends and those where its words start.
+/// Text of each sentence, its end, and the starts of its words, in seconds.
 fn truth() -> Vec<(String, f64, Vec<f64>)> {
     let text = std::fs::read_to_string(pipelines("assets/commands.json")).unwrap();
     let truth: serde_json::Value = serde_json::from_str(&text).unwrap();
@@ -47,8 +47,8 @@ fn sound() -> Vec<f32> {
     reader.samples::<i16>().map(|sample| f32::from(sample.unwrap()) / 32768.0).collect()
 }
 
-/// What the node sends for sound in blocks of `size` samples that begins at `from`.
-fn hear(
+/// Transcripts for `sound` that begins at `from`, in blocks of `size` samples.
+fn run(
     asr: &mut NodeBench<Asr>,
     sound: &[f32],
     from: Timestamp,
@@ -61,7 +61,7 @@ fn hear(
     heard
 }
 
-/// Blocks of `size` samples of sound that begins at `from`, whose clock is slow by the factor `slow`.
+/// Blocks of `size` samples of `sound` that begins at `from`; timestamps are stretched by `slow`.
 fn blocks(
     sound: &[f32],
     from: Timestamp,
@@ -84,7 +84,7 @@ fn vad() -> NodeBench<Vad> {
     NodeBench::new(Vad::open(VadParams::from_values(&values).unwrap(), &cx).unwrap())
 }
 
-/// The events of `sent` with their times.
+/// Speech events of `sent` with their timestamps.
 fn events(sent: &[(&'static str, Packet)]) -> Vec<(Timestamp, SpeechEventKind)> {
     let events = sent
         .iter()
@@ -99,18 +99,18 @@ fn transcripts(sent: &[(&'static str, Packet)]) -> Vec<(Timestamp, Transcript)> 
 }
 
 #[test]
-fn sentences_are_heard_with_the_times_of_their_words() {
+fn sentences_are_recognized_with_word_times() {
     let mut asr = bench(&[]);
-    let mut heard = hear(&mut asr, &sound(), Timestamp::ZERO, 320);
+    let mut heard = run(&mut asr, &sound(), Timestamp::ZERO, 320);
     heard.extend(transcripts(&asr.finish(Timestamp::ZERO).unwrap()));
     let finals: Vec<_> = heard.iter().filter(|(_, heard)| heard.is_final).collect();
     let texts: Vec<_> = finals.iter().map(|(_, heard)| heard.text()).collect();
     let truth = truth();
     assert_eq!(texts, truth.iter().map(|(text, ..)| text.clone()).collect::<Vec<_>>());
     for ((_, transcript), (_, end, starts)) in finals.iter().zip(&truth) {
-        // The synthesiser tells one start for two small words that it joins.
-        let told = transcript.words.len() == starts.len();
-        for (word, start) in transcript.words.iter().zip(starts).filter(|_| told) {
+        // The synthesizer reports one start for two short words that it joins.
+        let has_starts = transcript.words.len() == starts.len();
+        for (word, start) in transcript.words.iter().zip(starts).filter(|_| has_starts) {
             let early = start - word.start.as_secs_f64();
             assert!(early.abs() < 0.2, "{} is {early:.3} s early", word.text);
             assert!(word.end > word.start, "{word:?}");
@@ -118,35 +118,35 @@ fn sentences_are_heard_with_the_times_of_their_words() {
         let late = transcript.words.last().unwrap().end.as_secs_f64() - end;
         assert!(late.abs() < 0.2, "the end is {late:.3} s late");
         let partials = heard.iter().filter(|(_, heard)| heard.utterance == transcript.utterance);
-        assert!(partials.count() > 3, "there were partial transcripts");
+        assert!(partials.count() > 3, "partial transcripts are missing");
     }
 }
 
 #[test]
-fn an_event_ends_the_utterance_and_blocks_may_be_long() {
+fn an_event_ends_the_utterance_of_a_long_block() {
     let mut asr = bench(&[("partials", ParamValue::Bool(false))]);
     let (text, end, _) = truth().remove(0);
     let samples = RATE.samples(std::time::Duration::from_secs_f64(end + 0.2));
-    let heard = hear(&mut asr, &sound()[..samples], Timestamp(5), samples);
+    let heard = run(&mut asr, &sound()[..samples], Timestamp(5), samples);
     assert!(heard.is_empty(), "{heard:?}");
     let event = SpeechEvent { kind: SpeechEventKind::End, probability: 0.0 };
     let sent = transcripts(&asr.call(Asr::EVENTS, Timestamp(5), event).unwrap());
     let texts: Vec<_> = sent.iter().map(|(_, heard)| (heard.text(), heard.is_final)).collect();
     assert_eq!(texts, [(text, true)]);
-    assert!(asr.finish(Timestamp(5)).unwrap().is_empty(), "nothing is left");
+    assert!(asr.finish(Timestamp(5)).unwrap().is_empty(), "no utterance is left");
 }
 
 #[test]
-fn what_is_half_heard_is_forgotten() {
+fn an_interrupt_discards_the_utterance() {
     let mut asr = bench(&[("lexicon", ParamValue::Bool(false))]);
-    let heard = hear(&mut asr, &sound()[..24_000], Timestamp::ZERO, 480);
+    let heard = run(&mut asr, &sound()[..24_000], Timestamp::ZERO, 480);
     assert!(!heard.is_empty() && heard.iter().all(|(_, heard)| !heard.is_final));
     assert!(asr.cancel(Timestamp::ZERO).unwrap().is_empty());
     assert!(asr.finish(Timestamp::ZERO).unwrap().is_empty());
 }
 
 #[test]
-fn a_clock_that_runs_apart_is_followed() {
+fn clock_drift_is_corrected() {
     let (sound, slow) = (sound(), 1.03);
     let times = |slow: f64| -> Vec<Timestamp> {
         let (mut asr, mut vad) = (bench(&[("partials", ParamValue::Bool(false))]), vad());
@@ -163,14 +163,14 @@ fn a_clock_that_runs_apart_is_followed() {
     let (exact, found) = (times(1.0), times(slow));
     assert!(exact.len() > 20 && exact.len() == found.len(), "{exact:?}, {found:?}");
     for (exact, found) in exact.iter().zip(&found) {
-        // The clock is followed in pauses: by the end of a sentence it is off by a tenth of a second.
+        // Drift is corrected in pauses: at the end of a sentence it reaches a tenth of a second.
         let off = found.as_secs_f64() - slow * exact.as_secs_f64();
         assert!(off.abs() < 0.15, "{exact} is {off:.3} s off");
     }
 }
 
 #[test]
-fn nothing_is_told_late_where_a_clock_begins_anew() {
+fn timestamps_do_not_decrease_when_a_clock_restarts() {
     let (sound, second) = (&sound()[..24_000], Timestamp(1_000_000_000));
     let (mut asr, mut vad) = (bench(&[]), vad());
     let mut sent = Vec::new();
@@ -181,8 +181,10 @@ fn nothing_is_told_late_where_a_clock_begins_anew() {
     assert_eq!(events(&sent).last().unwrap().1, SpeechEventKind::Start);
     let (at, block) = blocks(sound, second, 480, 1.0).next().unwrap();
     let heard = transcripts(&asr.call(Asr::AUDIO, at, block.clone()).unwrap());
-    let [(told, Transcript { is_final: true, .. })] = heard.as_slice() else { panic!("{heard:?}") };
-    assert!(told.since(second).as_millis() < 150, "within the first window: {told}");
-    let told = events(&vad.call(Vad::AUDIO, at, block).unwrap());
-    assert_eq!(told, [(second, SpeechEventKind::End)]);
+    let [(sent_at, Transcript { is_final: true, .. })] = heard.as_slice() else {
+        panic!("{heard:?}")
+    };
+    assert!(sent_at.since(second).as_millis() < 150, "later than the first window: {sent_at}");
+    let sent = events(&vad.call(Vad::AUDIO, at, block).unwrap());
+    assert_eq!(sent, [(second, SpeechEventKind::End)]);
 }

@@ -95,7 +95,7 @@ fn synthesize(voice: &mut Voice, text: &str) -> Result<Speech> {
             audio.extend_from_slice(chunk);
             first_chunk.get_or_insert_with(|| start.elapsed());
         }
-        audio.resize(audio.len() + voice.rate().samples(Voice::pause(clause.mark)), 0.0);
+        audio.resize(audio.len() + voice.rate().samples(Voice::pause(clause.end)), 0.0);
     }
     let first_chunk = first_chunk.context("the text contains no words")?;
     Ok(Speech { audio, elapsed: start.elapsed(), first_chunk })

@@ -1,6 +1,6 @@
-//! The likeliest label of every step, without a lexicon.
+//! Greedy CTC decoding: the most probable label of each step, without a lexicon.
 
-/// A word as it was spelled, with the steps of its first and last letter.
+/// A word as a sequence of labels, with the steps of its first and last letter.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct SpelledWord {
     pub(super) labels: Vec<usize>,
@@ -8,21 +8,21 @@ pub(super) struct SpelledWord {
     pub(super) last_step: u32,
 }
 
-/// Joins labels to words. Label 0 is the blank.
+/// Joins labels to words. Label 0 is the CTC blank.
 #[derive(Debug, Default)]
-pub(super) struct Greedy {
+pub(super) struct GreedyDecoder {
     space: usize,
     words: Vec<SpelledWord>,
     /// Label of the last step.
     last: usize,
-    /// Whether the next letter begins a word.
-    between: bool,
+    /// True if the next letter begins a word.
+    is_between_words: bool,
     step: u32,
 }
 
-impl Greedy {
+impl GreedyDecoder {
     pub(super) fn new(space: usize) -> Self {
-        Self { space, between: true, ..Self::default() }
+        Self { space, is_between_words: true, ..Self::default() }
     }
 
     /// Begins a new utterance.
@@ -30,16 +30,16 @@ impl Greedy {
         *self = Self::new(self.space);
     }
 
-    /// Takes the likeliest label of the next step.
+    /// Adds the most probable label of the next step.
     pub(super) fn update(&mut self, label: usize) {
         if label == self.space {
-            self.between = true;
+            self.is_between_words = true;
         } else if label != 0 && label != self.last {
-            if self.between {
+            if self.is_between_words {
                 let first_step = self.step;
                 self.words.push(SpelledWord { first_step, ..SpelledWord::default() });
             }
-            self.between = false;
+            self.is_between_words = false;
             if let Some(word) = self.words.last_mut() {
                 word.labels.push(label);
                 word.last_step = self.step;
@@ -55,19 +55,20 @@ impl Greedy {
     }
 }
 
-/// The place of the highest of `chances`.
-pub(super) fn likeliest(chances: &[f32]) -> usize {
-    let best = chances.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1));
-    best.map_or(0, |(label, _)| label)
+/// Index of the greatest value.
+pub(super) fn argmax(values: &[f32]) -> usize {
+    let best = values.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1));
+    best.map_or(0, |(index, _)| index)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Words as digits of labels and their steps; label 9 is the space.
+    /// Checks the labels of each word and the steps of its first and last letter; label 9 is the
+    /// space.
     fn check(labels: &[usize], expected: &[(&[usize], u32, u32)]) {
-        let mut greedy = Greedy::new(9);
+        let mut greedy = GreedyDecoder::new(9);
         labels.iter().for_each(|&label| greedy.update(label));
         let found: Vec<_> = greedy
             .words()
@@ -78,19 +79,19 @@ mod tests {
     }
 
     #[test]
-    fn repeated_labels_are_one_unless_a_blank_is_between() {
+    fn repeated_labels_are_one_letter_unless_a_blank_separates_them() {
         check(&[1, 1, 0, 2, 0, 2], &[(&[1, 2, 2], 0, 5)]);
     }
 
     #[test]
-    fn spaces_divide_words_however_many() {
+    fn any_number_of_spaces_separates_words() {
         check(&[9, 0, 9, 1, 9, 9, 0, 9, 1, 9], &[(&[1], 3, 3), (&[1], 8, 8)]);
         check(&[], &[]);
     }
 
     #[test]
-    fn the_highest_chance_is_the_likeliest() {
-        assert_eq!(likeliest(&[-3.0, -1.0, -2.0]), 1);
-        assert_eq!(likeliest(&[]), 0);
+    fn argmax_is_the_index_of_the_greatest_value() {
+        assert_eq!(argmax(&[-3.0, -1.0, -2.0]), 1);
+        assert_eq!(argmax(&[]), 0);
     }
 }

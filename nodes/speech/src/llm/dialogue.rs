@@ -1,63 +1,58 @@
-//! A dialogue with a language model: its turns as tokens, within what the model can hold.
+//! History of a dialogue as tokens, within the context of the model.
 
-use std::{
-    io::{self, Write},
-    path::Path,
-    sync::atomic::AtomicBool,
-};
+use std::{path::Path, sync::atomic::AtomicBool};
 
 use afferent_graph::{NodeError, OpenCx};
-use afferent_package::{Chat, ModelPackage};
-use afferent_text::{
-    GeneratedToken, GenerationOptions, GenerationState, Generator, TextError, Tokenizer,
-};
-use serde::Serialize;
-use serde_json::{
-    Value,
-    ser::{Formatter, Serializer},
+use afferent_package::ModelPackage;
+use afferent_text::{GeneratedToken, GenerationOptions, GenerationState, Generator, TextError};
+use serde_json::Value;
+
+use super::{
+    template::ChatTemplate,
+    tool_json::{format_result, parse_call},
 };
 
-/// What a model said, as far as it is certain.
+/// Output of a model.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Said {
-    /// More of the answer; may be empty.
+pub(super) enum Generated {
+    /// More text of the answer; may be empty.
     Text(String),
-    /// The whole answer is a call of a tool: its name and arguments.
+    /// The answer is a tool call: name and arguments.
     Call(String, Value),
-    /// The answer is a call, but not one that can be understood.
-    Unreadable(String),
-    /// The answer is over.
+    /// The answer is a tool call that cannot be parsed.
+    MalformedCall(String),
+    /// The answer has ended.
     End,
 }
 
-/// A model, and what was said so far.
+/// A model and the history of the dialogue.
 ///
-/// The oldest turns are forgotten when the next answer has no room. What the cache of the model
-/// holds of the rest is kept.
+/// The oldest turns are dropped when the next answer would exceed the context. The KV cache of the
+/// remaining prefix is kept.
 pub(super) struct Dialogue {
     generator: Generator,
-    template: Template,
-    /// Tokens that every dialogue begins with.
-    start: Vec<u32>,
+    template: ChatTemplate,
+    /// Tokens at the start of every prompt: the begin marker and the system prompt.
+    prefix: Vec<u32>,
     turns: Vec<Turn>,
-    /// The answer under way.
-    saying: Option<Saying>,
+    /// The answer in progress.
+    answer: Option<Answer>,
     options: GenerationOptions,
 }
 
-/// What the user said, calls and their results, and the answer.
+/// User text, tool calls with their results, and the answer.
 #[derive(Default)]
 struct Turn {
     number: u64,
     tokens: Vec<u32>,
-    /// How many of the tokens stand before the last answer, or call.
+    /// Number of tokens before the last answer or tool call.
     before_answer: usize,
-    /// The text of the last answer.
+    /// Text of the last answer.
     answer: String,
 }
 
 impl Dialogue {
-    /// Opens the package at `path`. `system` replaces its instructions, and an answer has at most
+    /// Opens the package at `path`. `system` replaces its system prompt. An answer has at most
     /// `max_new` tokens.
     pub(super) fn open(
         path: &Path,
@@ -72,27 +67,31 @@ impl Dialogue {
         let model = model.map_err(|error| failed(error.to_string()))?;
         let manifest = &package.manifest;
         let (Some(chat), Some(tokenizer)) = (&manifest.chat, &manifest.tokenizer) else {
-            return Err(failed("model.yaml names no tokenizer or no chat template".to_owned()));
+            return Err(failed("model.yaml must define `tokenizer` and `chat`".to_owned()));
         };
         let tokenizer = package.folder().join(tokenizer);
         let opened = || {
-            let template = Template::new(&tokenizer, chat)?;
-            let start = template.start(system.or(chat.instructions.as_deref()))?;
-            Ok((Generator::new(model)?, template, start))
+            let template = ChatTemplate::new(&tokenizer, chat)?;
+            let prefix = template.prefix(system.or(chat.instructions.as_deref()))?;
+            Ok((Generator::new(model)?, template, prefix))
         };
-        let (generator, template, start) =
+        let (generator, template, prefix) =
             opened().map_err(|error: TextError| failed(error.to_string()))?;
         if chat.call.is_some() && chat.result.is_none() {
-            let reason = "model.yaml: chat.call needs chat.result, how a tool's result is written";
+            let reason = "chat.call in model.yaml requires chat.result, the format of tool results";
             return Err(failed(reason.to_owned()));
         }
-        let framed = start.len() + template.answer.len();
-        let room = generator.contract().max_context_len.saturating_sub(framed);
-        if room < max_new.saturating_mul(2) {
-            let reason = format!("there is room for {room} tokens, too few for answers of this");
+        let overhead = prefix.len() + template.answer.len();
+        let available = generator.contract().max_context_len.saturating_sub(overhead);
+        let needed = max_new.saturating_mul(2);
+        if available < needed {
+            let reason = format!(
+                "the system prompt leaves {available} tokens of the model's context, but {needed} \
+                 are needed; shorten `system` or lower `max_new`"
+            );
             return Err(NodeError::InvalidParam { name: "max_new".into(), reason });
         }
-        // What ends an answer is a token, or a text.
+        // The end marker is a token of its own, or else a stop string.
         let end = template.plain.token_id(chat.end.trim());
         let options = GenerationOptions {
             max_new_tokens: max_new,
@@ -100,99 +99,105 @@ impl Dialogue {
             stop: if end.is_none() { vec![chat.end.clone()] } else { Vec::new() },
             ..GenerationOptions::default()
         };
-        Ok(Self { generator, template, start, turns: Vec::new(), saying: None, options })
+        Ok(Self { generator, template, prefix, turns: Vec::new(), answer: None, options })
     }
 
-    /// Appends what the user says in a turn, in place of what was said in it before;
-    /// [`Dialogue::begin`] lets the model answer.
-    pub(super) fn ask(&mut self, number: u64, text: &str) -> Result<(), TextError> {
+    /// Appends the user text of turn `number`, or replaces it. [`Dialogue::begin_answer`] begins
+    /// the answer.
+    pub(super) fn push_user(&mut self, number: u64, text: &str) -> Result<(), TextError> {
         self.stop();
-        let tokens = self.template.user.around(&self.template, text)?;
+        let tokens = self.template.user.encode(&self.template, text)?;
         self.turns.pop_if(|last| last.number == number);
         self.turns.push(Turn { number, tokens, ..Turn::default() });
         Ok(())
     }
 
-    /// Forgets the last turn.
-    pub(super) fn forget_last(&mut self) {
-        self.saying = None;
+    /// Drops the last turn.
+    pub(super) fn drop_last(&mut self) {
+        self.answer = None;
         self.turns.pop();
     }
 
-    /// Appends what `tool` gave; [`Dialogue::begin`] lets the model say something about it.
-    pub(super) fn give(&mut self, tool: &str, result: &str) -> Result<(), TextError> {
+    /// Appends the result of `tool`. [`Dialogue::begin_answer`] begins the answer to it.
+    pub(super) fn push_result(&mut self, tool: &str, result: &str) -> Result<(), TextError> {
         self.stop();
-        let Some(around) = &self.template.result else { return Ok(()) };
-        let fields = self.template.results.iter().find(|(name, _)| name == tool);
+        let Some(message) = &self.template.result else { return Ok(()) };
+        let fields = self.template.result_fields.iter().find(|(name, _)| name == tool);
         let fields = fields.map_or(&[][..], |(_, fields)| fields);
-        let tokens = around.around(&self.template, &learnt(result, fields))?;
+        let tokens = message.encode(&self.template, &format_result(result, fields))?;
         if let Some(turn) = self.turns.last_mut() {
             turn.tokens.extend_from_slice(&tokens);
         }
         Ok(())
     }
 
-    /// Begins an answer, of which [`Dialogue::next`] gives piece after piece.
-    pub(super) fn begin(&mut self) -> Result<(), TextError> {
-        let (kept, prompt) = self.prepare();
+    /// Begins an answer; [`Dialogue::next`] returns it piece by piece.
+    pub(super) fn begin_answer(&mut self) -> Result<(), TextError> {
+        let (cached, prompt) = self.prepare();
         let Self { generator, template, options, .. } = self;
-        let (needed, limit) = (kept + prompt.len() + 1, generator.contract().max_context_len);
+        let (needed, limit) = (cached + prompt.len() + 1, generator.contract().max_context_len);
         if needed > limit {
             return Err(TextError::ContextFull { needed, limit });
         }
-        generator.rewind(kept)?;
+        generator.rewind(cached)?;
         let state = GenerationState::start(generator, &template.plain, &prompt, options)?;
-        self.saying = Some(Saying {
+        self.answer = Some(Answer {
             state,
-            call: template.call,
+            call_token: template.call,
             text: String::new(),
-            calls: false,
+            is_call: false,
             tokens: Vec::new(),
         });
         Ok(())
     }
 
-    /// The next of what the model says; an answer ends with a call or with [`Said::End`].
-    pub(super) fn next(&mut self, canceled: &AtomicBool) -> Result<Said, TextError> {
-        let Self { generator, template, saying, .. } = self;
-        let Some(current) = saying else { return Ok(Said::End) };
-        if let Some(piece) = current.state.next(generator, &template.plain, Some(canceled))? {
-            return Ok(Said::Text(current.add(&piece)));
+    /// The next piece of the answer. An answer ends with a call or with [`Generated::End`].
+    pub(super) fn next(&mut self, cancel: &AtomicBool) -> Result<Generated, TextError> {
+        let Self { generator, template, answer, .. } = self;
+        let Some(current) = answer else { return Ok(Generated::End) };
+        if let Some(token) = current.state.next(generator, &template.plain, Some(cancel))? {
+            return Ok(Generated::Text(current.add(&token)));
         }
-        let ended = saying.take().map(|saying| (saying.calls, saying.text.clone(), saying));
-        let Some((calls, text, saying)) = ended else { return Ok(Said::End) };
-        self.keep(saying);
-        Ok(if calls { read(&text) } else { Said::End })
+        let ended = answer.take().map(|answer| (answer.is_call, answer.text.clone(), answer));
+        let Some((is_call, text, answer)) = ended else { return Ok(Generated::End) };
+        self.keep(answer);
+        if !is_call {
+            return Ok(Generated::End);
+        }
+        Ok(match parse_call(&text) {
+            Some((name, arguments)) => Generated::Call(name, arguments),
+            None => Generated::MalformedCall(text),
+        })
     }
 
-    /// Whether an answer is under way.
+    /// True while an answer is in progress.
     pub(super) fn is_answering(&self) -> bool {
-        self.saying.is_some()
+        self.answer.is_some()
     }
 
-    /// Ends the answer under way; what was said of it stays in the dialogue.
+    /// Ends the answer in progress; the generated part stays in the history.
     pub(super) fn stop(&mut self) {
-        if let Some(saying) = self.saying.take() {
-            self.keep(saying);
+        if let Some(answer) = self.answer.take() {
+            self.keep(answer);
         }
     }
 
-    fn keep(&mut self, mut saying: Saying) {
-        let Self { template: Template { answer, end, .. }, turns, .. } = self;
-        // The model may have said a part of it.
-        let said = (0..=end.len()).rev().find(|&length| saying.tokens.ends_with(&end[..length]));
-        saying.tokens.extend_from_slice(&end[said.unwrap_or(0)..]);
+    /// Appends an answer and the end marker to the last turn.
+    fn keep(&mut self, mut answer: Answer) {
+        let Self { template: ChatTemplate { answer: start, end, .. }, turns, .. } = self;
+        // The model may have generated a part of the end marker.
+        let generated = (0..=end.len()).rev().find(|&len| answer.tokens.ends_with(&end[..len]));
+        answer.tokens.extend_from_slice(&end[generated.unwrap_or(0)..]);
         if let Some(turn) = turns.last_mut() {
             turn.before_answer = turn.tokens.len();
-            turn.tokens.extend_from_slice(answer);
-            turn.tokens.extend_from_slice(&saying.tokens);
-            turn.answer = if saying.calls { String::new() } else { saying.text };
+            turn.tokens.extend_from_slice(start);
+            turn.tokens.extend_from_slice(&answer.tokens);
+            turn.answer = if answer.is_call { String::new() } else { answer.text };
         }
     }
 
-    /// Takes back what was not heard of the answer in turn `number`, if that is the last one: only
-    /// its first `words` words were.
-    pub(super) fn keep_heard(&mut self, number: u64, words: usize) -> Result<(), TextError> {
+    /// Truncates the answer of turn `number` to its first `words` words, if that is the last turn.
+    pub(super) fn truncate_answer(&mut self, number: u64, words: usize) -> Result<(), TextError> {
         self.stop();
         let last = self.turns.last_mut().filter(|turn| turn.number == number);
         let Some(turn) = last else { return Ok(()) };
@@ -208,213 +213,72 @@ impl Dialogue {
         Ok(())
     }
 
-    /// The answer that stays of a turn.
+    /// The answer of a turn in the history.
     #[cfg(test)]
     pub(super) fn last_answer(&self, number: u64) -> Option<&str> {
         let turn = self.turns.iter().find(|turn| turn.number == number)?;
         Some(turn.answer.trim())
     }
 
-    /// Forgets turns until the next answer has room, but none for a last turn that does not fit by
-    /// itself; returns how many tokens of the context stay, and those that come after them.
+    /// Drops the oldest turns until the next answer fits into the context; drops none if the last
+    /// turn alone does not fit. Returns the length of the cached prefix, and the tokens after it.
     fn prepare(&mut self) -> (usize, Vec<u32>) {
         let context = self.generator.contract().max_context_len;
-        let room = context - self.options.max_new_tokens - self.template.answer.len();
+        let available = context - self.options.max_new_tokens - self.template.answer.len();
         let tokens = |turns: &[Turn]| turns.iter().map(|turn| turn.tokens.len()).sum::<usize>();
-        let excess = |turns: &[Turn]| self.start.len() + tokens(turns) > room;
+        let exceeds = |turns: &[Turn]| self.prefix.len() + tokens(turns) > available;
         let last = self.turns.len().saturating_sub(1);
-        let framed = self.start.len() + self.template.answer.len();
-        // With room for a token of the answer.
-        let fits = framed + tokens(&self.turns[last..]) < context;
-        let gone = (0..last).find(|&n| !excess(&self.turns[n..])).unwrap_or(last);
-        self.turns.drain(..if fits { gone } else { 0 });
-        let mut all = self.start.clone();
-        all.extend(self.turns.iter().flat_map(|turn| &turn.tokens));
-        all.extend_from_slice(&self.template.answer);
-        let same = self.generator.tokens().iter().zip(&all).take_while(|(a, b)| a == b).count();
-        // At least one token goes through the model.
-        let kept = same.min(all.len().saturating_sub(1));
-        (kept, all.split_off(kept))
+        let overhead = self.prefix.len() + self.template.answer.len();
+        // At least one token is left for the answer.
+        let fits = overhead + tokens(&self.turns[last..]) < context;
+        let dropped = (0..last).find(|&n| !exceeds(&self.turns[n..])).unwrap_or(last);
+        self.turns.drain(..if fits { dropped } else { 0 });
+        let mut prompt = self.prefix.clone();
+        prompt.extend(self.turns.iter().flat_map(|turn| &turn.tokens));
+        prompt.extend_from_slice(&self.template.answer);
+        let cached = self.generator.tokens().iter().zip(&prompt);
+        let cached = cached.take_while(|(a, b)| a == b).count();
+        // At least one token must run through the model.
+        let cached = cached.min(prompt.len().saturating_sub(1));
+        (cached, prompt.split_off(cached))
     }
 }
 
-/// An answer under way.
-struct Saying {
+/// An answer in progress.
+struct Answer {
     state: GenerationState,
-    /// The token that a call begins with.
-    call: Option<u32>,
-    /// All of its text.
+    /// First token of a tool call.
+    call_token: Option<u32>,
+    /// Text so far.
     text: String,
-    calls: bool,
+    is_call: bool,
     tokens: Vec<u32>,
 }
 
-impl Saying {
-    /// Takes in a piece; the text that is certain with it, of an answer that is no call.
-    fn add(&mut self, piece: &GeneratedToken) -> String {
-        let first = self.tokens.is_empty();
-        self.calls |= first && Some(piece.token) == self.call;
-        self.tokens.push(piece.token);
-        let starts = self.text.trim_start().is_empty();
-        self.text.push_str(&piece.text);
-        match self.calls {
+impl Answer {
+    /// Adds a token. Returns the text that it completes; empty in a tool call.
+    fn add(&mut self, token: &GeneratedToken) -> String {
+        let is_first = self.tokens.is_empty();
+        self.is_call |= is_first && Some(token.token) == self.call_token;
+        self.tokens.push(token.token);
+        let is_start = self.text.trim_start().is_empty();
+        self.text.push_str(&token.text);
+        match self.is_call {
             true => String::new(),
-            false if starts => piece.text.trim_start().to_owned(),
-            false => piece.text.clone(),
+            false if is_start => token.text.trim_start().to_owned(),
+            false => token.text.clone(),
         }
     }
 }
 
-/// The beginning of `text`, with what stands before them, that has `count` words.
+/// The first `count` words of `text`, with the whitespace before them.
 fn first_words(text: &str, count: usize) -> &str {
     let mut words = text.split_whitespace();
     match count.checked_sub(1).and_then(|last| words.nth(last)) {
-        // A word is a part of the text, so that the difference of their places is its place there.
+        // The word is a slice of `text`, so the difference of the addresses is its offset.
         Some(word) => &text[..word.as_ptr().addr() - text.as_ptr().addr() + word.len()],
         None if count == 0 => "",
         None => text,
-    }
-}
-
-/// A result as models learn it: its `fields` in their order, what else it has behind them, and a
-/// space behind commas and colons. What is no JSON stays as it is.
-fn learnt(json: &str, fields: &[String]) -> String {
-    let value: Option<Value> = serde_json::from_str(json).ok();
-    let written = value.as_ref().and_then(|value| {
-        let Value::Object(object) = value else { return spaced(value) };
-        let place = |name: &String| fields.iter().position(|field| field == name);
-        let mut pairs: Vec<_> = object.iter().collect();
-        pairs.sort_by_key(|(name, _)| place(name).unwrap_or(fields.len()));
-        let pair = |(name, value): (&String, &Value)| {
-            Some(format!("{}: {}", spaced(&Value::from(name.as_str()))?, spaced(value)?))
-        };
-        let pairs = pairs.into_iter().map(pair).collect::<Option<Vec<_>>>()?;
-        Some(format!("{{{}}}", pairs.join(", ")))
-    });
-    written.unwrap_or_else(|| json.to_owned())
-}
-
-/// JSON with a space behind commas and colons.
-fn spaced(value: &Value) -> Option<String> {
-    let mut text = Vec::new();
-    value.serialize(&mut Serializer::with_formatter(&mut text, Spaced)).ok()?;
-    String::from_utf8(text).ok()
-}
-
-/// See [`spaced`].
-struct Spaced;
-
-impl Formatter for Spaced {
-    fn begin_array_value<W: Write + ?Sized>(&mut self, to: &mut W, first: bool) -> io::Result<()> {
-        if first { Ok(()) } else { to.write_all(b", ") }
-    }
-
-    fn begin_object_key<W: Write + ?Sized>(&mut self, to: &mut W, first: bool) -> io::Result<()> {
-        if first { Ok(()) } else { to.write_all(b", ") }
-    }
-
-    fn begin_object_value<W: Write + ?Sized>(&mut self, to: &mut W) -> io::Result<()> {
-        to.write_all(b": ")
-    }
-}
-
-/// A call, from its JSON.
-fn read(text: &str) -> Said {
-    let value: Option<Value> = serde_json::from_str(text).ok();
-    let parts = value.as_ref().and_then(|call| Some((call["name"].as_str()?, &call["arguments"])));
-    match parts {
-        Some((name, arguments)) if arguments.is_object() => {
-            Said::Call(name.to_owned(), arguments.clone())
-        }
-        _ => Said::Unreadable(text.to_owned()),
-    }
-}
-
-/// The texts of [`Chat`] as tokens.
-struct Template {
-    /// Takes what a user says as text only.
-    plain: Tokenizer,
-    begin: Vec<u32>,
-    system: Option<Around>,
-    user: Around,
-    answer: Vec<u32>,
-    end: Vec<u32>,
-    call: Option<u32>,
-    result: Option<Around>,
-    /// Names of tools, and of what each gives.
-    results: Vec<(String, Vec<String>)>,
-}
-
-/// The text around what is said, cut where that stands.
-#[derive(Clone)]
-struct Around {
-    before: Vec<u32>,
-    /// Ends with what belongs to the first word, mostly a space.
-    lead: String,
-    after: Vec<u32>,
-}
-
-impl Template {
-    fn new(path: &Path, chat: &Chat) -> Result<Self, TextError> {
-        let special = Tokenizer::open(path)?;
-        let around = |text: &String| Around::new(&special, text);
-        let encoded = |text: &str| special.encode(text);
-        let token = |name: &String| {
-            let reason = format!("chat.call in model.yaml is {name:?}, which is no token of it");
-            let path = path.to_owned();
-            special.token_id(name).ok_or(TextError::Tokenizer { path, reason })
-        };
-        let (begin, end) = (encoded(&chat.begin)?, encoded(&chat.end)?);
-        let (user, answer) = (around(&chat.user)?, encoded(&chat.answer)?);
-        let system = chat.system.as_ref().map(around).transpose()?;
-        let result = chat.result.as_ref().map(around).transpose()?;
-        let call = chat.call.as_ref().map(token).transpose()?;
-        let mut used = [begin.as_slice(), &answer, &end].concat();
-        for around in [Some(&user), system.as_ref(), result.as_ref()].into_iter().flatten() {
-            used.extend(around.before.iter().chain(&around.after));
-        }
-        used.extend(call);
-        Ok(Self {
-            plain: special.with_special_as_text(&used),
-            begin,
-            system,
-            user,
-            answer,
-            end,
-            call,
-            result,
-            results: chat
-                .tools
-                .iter()
-                .map(|tool| (tool.name.clone(), tool.result.keys().cloned().collect()))
-                .collect(),
-        })
-    }
-
-    /// The begin of a dialogue.
-    fn start(&self, system: Option<&str>) -> Result<Vec<u32>, TextError> {
-        let mut tokens = self.begin.clone();
-        if let (Some(around), Some(text)) = (&self.system, system) {
-            tokens.extend(around.around(self, text)?);
-        }
-        Ok(tokens)
-    }
-}
-
-impl Around {
-    fn new(special: &Tokenizer, text: &str) -> Result<Self, TextError> {
-        let (before, after) = text.split_once("{text}").unwrap_or((text, ""));
-        let bare = before.trim_end();
-        let lead = before[bare.len()..].to_owned();
-        Ok(Self { before: special.encode(bare)?, lead, after: special.encode(after)? })
-    }
-
-    /// The tokens of `text` and of what stands around it.
-    fn around(&self, template: &Template, text: &str) -> Result<Vec<u32>, TextError> {
-        let mut tokens = self.before.clone();
-        tokens.extend(template.plain.encode(&format!("{}{text}", self.lead))?);
-        tokens.extend_from_slice(&self.after);
-        Ok(tokens)
     }
 }
 
@@ -422,11 +286,9 @@ impl Around {
 mod tests {
     use std::{fs, path::PathBuf};
 
-    use serde_json::json;
-
     use super::*;
 
-    /// A dialogue with the toy model of `runtime/text`, whose context has 128 tokens.
+    /// A dialogue with the toy model of `runtime/text`, with a context of 128 tokens.
     fn robot(max_new: usize) -> Result<Dialogue, NodeError> {
         let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../runtime/text/tests/data");
         let thread = std::thread::current().id();
@@ -437,7 +299,7 @@ mod tests {
             fs::copy(data.join(file), folder.join(file)).unwrap();
         }
         let manifest = "afferent_model: 1\nname: robot\ntask: chat\ncontract: llama\n\
-            tokenizer: robot.json\nlicence: none\nprovenance: runtime/text\n\
+            tokenizer: robot.json\nlicense: none\nprovenance: runtime/text\n\
             variants: [{file: robot.pte, backend: portable, precision: fp32}]\n\
             chat: {begin: <s>, user: \"Q: {text}\\n\", answer: 'A:', end: </s>}\n";
         fs::write(folder.join("model.yaml"), manifest).unwrap();
@@ -448,18 +310,18 @@ mod tests {
         dialogue
     }
 
-    /// The answer to `text`, of which `most` pieces are heard.
-    fn heard(dialogue: &mut Dialogue, text: &str, most: usize) -> (String, bool) {
+    /// The first `max_pieces` pieces of the answer to `text`, and whether it has ended.
+    fn answer_to(dialogue: &mut Dialogue, text: &str, max_pieces: usize) -> (String, bool) {
         let (mut answer, mut ended) = (String::new(), false);
         let number = dialogue.turns.last().map_or(0, |turn| turn.number + 1);
-        dialogue.ask(number, text).unwrap();
-        dialogue.begin().unwrap();
+        dialogue.push_user(number, text).unwrap();
+        dialogue.begin_answer().unwrap();
         let never = AtomicBool::new(false);
-        for _ in 0..most {
+        for _ in 0..max_pieces {
             match dialogue.next(&never).unwrap() {
-                Said::Text(text) => answer.push_str(&text),
-                said => {
-                    ended = said == Said::End;
+                Generated::Text(text) => answer.push_str(&text),
+                generated => {
+                    ended = generated == Generated::End;
                     break;
                 }
             }
@@ -469,11 +331,11 @@ mod tests {
     }
 
     fn check(dialogue: &mut Dialogue, text: &str, expected: &str) {
-        assert_eq!(heard(dialogue, text, usize::MAX), (expected.to_owned(), true), "{text}");
+        assert_eq!(answer_to(dialogue, text, usize::MAX), (expected.to_owned(), true), "{text}");
     }
 
     #[test]
-    fn turns_are_kept_in_mind_and_in_the_cache() {
+    fn turns_stay_in_the_history_and_in_the_cache() {
         let mut dialogue = robot(24).unwrap();
         check(&mut dialogue, "what comes after monday?", "tuesday");
         let before = dialogue.generator.tokens().to_vec();
@@ -485,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_turns_are_forgotten_when_there_is_no_room() {
+    fn the_oldest_turns_are_dropped_when_the_context_is_full() {
         let mut dialogue = robot(24).unwrap();
         check(&mut dialogue, "what comes after monday?", "tuesday");
         for day in
@@ -500,36 +362,36 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_begins_has_room_for_a_token() {
+    fn an_answer_begins_only_if_one_token_fits() {
         let mut dialogue = robot(24).unwrap();
         let context = dialogue.generator.contract().max_context_len;
         let longest = (1..).find_map(|count| {
-            dialogue.ask(count, &"a ".repeat(count as usize)).unwrap();
-            let begun = dialogue.begin();
-            dialogue.forget_last();
+            dialogue.push_user(count, &"a ".repeat(count as usize)).unwrap();
+            let begun = dialogue.begin_answer();
+            dialogue.drop_last();
             match begun {
                 Ok(()) => None,
                 Err(TextError::ContextFull { needed, .. }) => Some(needed),
                 Err(error) => panic!("{error}"),
             }
         });
-        assert_eq!(longest, Some(context + 1), "one token more than the longest that begins");
+        assert_eq!(longest, Some(context + 1), "one token more than the longest prompt that fits");
     }
 
     #[test]
-    fn a_turn_that_cannot_fit_makes_no_other_forgotten() {
+    fn a_turn_that_exceeds_the_context_drops_no_other_turn() {
         let mut dialogue = robot(24).unwrap();
         check(&mut dialogue, "what comes after monday?", "tuesday");
-        dialogue.ask(1, &"what next? ".repeat(50)).unwrap();
-        assert!(matches!(dialogue.begin(), Err(TextError::ContextFull { .. })));
-        dialogue.forget_last();
+        dialogue.push_user(1, &"what next? ".repeat(50)).unwrap();
+        assert!(matches!(dialogue.begin_answer(), Err(TextError::ContextFull { .. })));
+        dialogue.drop_last();
         check(&mut dialogue, "what next?", "wednesday");
     }
 
     #[test]
-    fn an_answer_that_is_stopped_stays_as_far_as_it_was_said() {
+    fn the_generated_part_of_a_stopped_answer_stays() {
         let mut dialogue = robot(24).unwrap();
-        let (answer, ended) = heard(&mut dialogue, "go on from march", 2);
+        let (answer, ended) = answer_to(&mut dialogue, "go on from march", 2);
         assert!(
             "april, may, june".starts_with(&answer) && !answer.is_empty() && !ended,
             "{answer}"
@@ -538,36 +400,36 @@ mod tests {
     }
 
     #[test]
-    fn only_what_was_heard_stays() {
+    fn a_truncated_answer_keeps_its_first_words() {
         let mut dialogue = robot(24).unwrap();
         check(&mut dialogue, "go on from march", "april, may, june");
         let whole = dialogue.turns[0].tokens.clone();
-        dialogue.keep_heard(0, 3).unwrap();
-        dialogue.keep_heard(1, 2).unwrap();
+        dialogue.truncate_answer(0, 3).unwrap();
+        dialogue.truncate_answer(1, 2).unwrap();
         assert_eq!(dialogue.turns[0].tokens, whole);
-        dialogue.keep_heard(0, 2).unwrap();
+        dialogue.truncate_answer(0, 2).unwrap();
         assert_eq!(dialogue.turns[0].answer.trim(), "april, may,");
         assert!(dialogue.turns[0].tokens.len() < whole.len());
-        dialogue.keep_heard(0, 0).unwrap();
+        dialogue.truncate_answer(0, 0).unwrap();
         assert_eq!(dialogue.turns[0].answer, "");
         check(&mut dialogue, "what comes after monday?", "tuesday");
     }
 
     #[test]
-    fn a_turn_that_goes_on_is_said_anew() {
+    fn a_resumed_turn_replaces_its_text() {
         let mut dialogue = robot(24).unwrap();
         check(&mut dialogue, "what comes after monday?", "tuesday");
         let first = dialogue.turns[0].tokens.clone();
-        dialogue.ask(1, "what").unwrap();
-        dialogue.begin().unwrap();
+        dialogue.push_user(1, "what").unwrap();
+        dialogue.begin_answer().unwrap();
         dialogue.next(&AtomicBool::new(false)).unwrap();
         dialogue.turns[0].number = 0;
-        dialogue.ask(1, "what next?").unwrap();
+        dialogue.push_user(1, "what next?").unwrap();
         assert_eq!((dialogue.turns.len(), &dialogue.turns[0].tokens), (2, &first));
     }
 
     #[test]
-    fn first_words_of_a_text() {
+    fn first_words_are_counted_by_whitespace() {
         let cases = [(0, ""), (1, " a"), (2, " a  b,"), (3, " a  b, c "), (9, " a  b, c ")];
         for (count, expected) in cases {
             assert_eq!(first_words(" a  b, c ", count).trim_end(), expected.trim_end(), "{count}");
@@ -575,32 +437,9 @@ mod tests {
     }
 
     #[test]
-    fn what_a_user_writes_is_text() {
+    fn user_text_contains_no_special_tokens() {
         let mut dialogue = robot(24).unwrap();
-        dialogue.ask(0, "</s>").unwrap();
+        dialogue.push_user(0, "</s>").unwrap();
         assert!(!dialogue.turns[0].tokens.contains(&2), "{:?}", dialogue.turns[0].tokens);
-    }
-
-    #[test]
-    fn results_are_written_as_the_model_learnt_them() {
-        let nested = r#"{"a":[1,{"b":"c,d"}],"e":true}"#;
-        assert_eq!(learnt(nested, &[]), r#"{"a": [1, {"b": "c,d"}], "e": true}"#);
-        let fields = ["time", "day"].map(str::to_owned);
-        let now = r#"{"day":"monday","other":1,"time":"16:10"}"#;
-        let expected = r#"{"time": "16:10", "day": "monday", "other": 1}"#;
-        assert_eq!(learnt(now, &fields), expected);
-        assert_eq!(
-            (learnt("late", &fields), learnt("[1,2]", &fields)),
-            ("late".into(), "[1, 2]".into())
-        );
-    }
-
-    #[test]
-    fn calls_are_read_or_reported() {
-        let call = r#"{"name": "where_is", "arguments": {"thing": "keys"}}"#;
-        assert_eq!(read(call), Said::Call("where_is".to_owned(), json!({"thing": "keys"})));
-        for wrong in ["", "{}", r#"{"name": "x"}"#, r#"{"name": "x", "arguments": 5}"#, "x"] {
-            assert_eq!(read(wrong), Said::Unreadable(wrong.to_owned()));
-        }
     }
 }

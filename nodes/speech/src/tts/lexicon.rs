@@ -1,10 +1,10 @@
-//! The dictionary of a voice: words, their phones, and the names of phones.
+//! Pronunciation dictionary of a voice.
 
 use std::{collections::HashMap, fs, path::Path};
 
 use afferent_graph::NodeError;
 
-/// How strongly a phone is said.
+/// Lexical stress of a phoneme.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stress {
     None,
@@ -12,46 +12,46 @@ pub(crate) enum Stress {
     Primary,
 }
 
-/// One phone of a word.
+/// One phoneme of a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Phone {
-    /// Its number for the acoustic model.
+pub(crate) struct Phoneme {
+    /// Id in the acoustic model.
     pub(crate) id: i64,
     pub(crate) stress: Stress,
     pub(crate) is_vowel: bool,
 }
 
-/// How a word is said, and how before a vowel where that differs.
+/// Pronunciation of a word, and the one before a vowel if it differs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Entry {
-    phones: Vec<Phone>,
-    before_vowel: Option<Vec<Phone>>,
+    phonemes: Vec<Phoneme>,
+    before_vowel: Option<Vec<Phoneme>>,
 }
 
-/// Words and phones of a voice, from the `lexicon.txt` of its package.
+/// Words and phonemes of a voice, from the `lexicon.txt` of its package.
 ///
-/// The first line begins with `phones` and names those of the acoustic model from number 2 on, the
-/// second with `columns` and names those of the speller from 1 on, with their stress; then each
-/// line has a word, its phones, and its phones before a vowel if they differ. Tabs part the columns
-/// of a line, spaces the phones. A phone begins with `'` or `,` where it has the primary or
-/// secondary stress of its word.
+/// The first line begins with `phones` and names the phonemes of the acoustic model from id 2 on.
+/// The second line begins with `columns` and names the phonemes of the grapheme-to-phoneme model
+/// from column 1 on, with stress. Each further line has a word, its phonemes, and its phonemes
+/// before a vowel if they differ. Tabs separate the columns of a line, spaces the phonemes. A
+/// phoneme begins with `'` or `,` if it has the primary or secondary stress of its word.
 #[derive(Debug)]
 pub(crate) struct Lexicon {
     words: HashMap<String, Entry>,
-    columns: Vec<Phone>,
+    columns: Vec<Phoneme>,
 }
 
-/// The number of the silence around a clause; 0 is nothing.
+/// Phoneme id of the silence around a clause; 0 is padding.
 pub(crate) const SILENCE: i64 = 1;
 
-/// First letters of the names of vowels.
+/// First characters of vowel names.
 const VOWELS: &str = "aeiouAEIOUV3@0";
 
 impl Lexicon {
     /// Reads the dictionary at `path`.
     ///
     /// # Errors
-    /// [`NodeError::Model`] when it cannot be read or is not a dictionary.
+    /// [`NodeError::Model`] if it cannot be read or is not a dictionary.
     pub(crate) fn open(path: &Path) -> Result<Self, NodeError> {
         let failed = |reason: String| NodeError::Model { path: path.to_owned(), reason };
         let text = fs::read_to_string(path).map_err(|error| failed(error.to_string()))?;
@@ -62,50 +62,54 @@ impl Lexicon {
         let mut lines = text.lines();
         let mut header = |name: &str| {
             let line = lines.next().and_then(|line| line.strip_prefix(name)?.strip_prefix('\t'));
-            line.ok_or_else(|| format!("it has no line of {name}"))
+            line.ok_or_else(|| format!("line {name:?} is missing"))
         };
         let names = header("phones")?.split(' ').zip(SILENCE + 1..).collect::<HashMap<_, _>>();
-        let columns = phones(&names, header("columns")?)?;
+        let columns = parse_phonemes(&names, header("columns")?)?;
         let mut words = HashMap::new();
         for line in lines {
             let mut columns = line.split('\t');
-            let (word, spelled) = columns.next().zip(columns.next()).unwrap_or((line, ""));
-            let before_vowel = columns.next().map(|spelled| phones(&names, spelled)).transpose()?;
-            words.insert(word.to_owned(), Entry { phones: phones(&names, spelled)?, before_vowel });
+            let (word, text) = columns.next().zip(columns.next()).unwrap_or((line, ""));
+            let before_vowel =
+                columns.next().map(|text| parse_phonemes(&names, text)).transpose()?;
+            words.insert(
+                word.to_owned(),
+                Entry { phonemes: parse_phonemes(&names, text)?, before_vowel },
+            );
         }
         Ok(Self { words, columns })
     }
 
-    /// The phones of a column of the speller's scores; none for column 0.
-    pub(crate) fn column(&self, column: usize) -> Option<Phone> {
+    /// Phoneme of an output column of the grapheme-to-phoneme model; `None` for column 0.
+    pub(crate) fn column(&self, column: usize) -> Option<Phoneme> {
         self.columns.get(column.checked_sub(1)?).copied()
     }
 
-    pub(crate) fn has(&self, word: &str) -> bool {
+    pub(crate) fn contains(&self, word: &str) -> bool {
         self.words.contains_key(word)
     }
 
-    /// The phones of `word`, which stands before the phone `next`.
-    pub(crate) fn get(&self, word: &str, next: Option<&Phone>) -> Option<&[Phone]> {
+    /// Phonemes of `word` before the phoneme `next`.
+    pub(crate) fn get(&self, word: &str, next: Option<&Phoneme>) -> Option<&[Phoneme]> {
         let entry = self.words.get(word)?;
         let before_vowel = entry.before_vowel.as_ref();
         let before_vowel = before_vowel.filter(|_| next.is_some_and(|next| next.is_vowel));
-        Some(before_vowel.unwrap_or(&entry.phones))
+        Some(before_vowel.unwrap_or(&entry.phonemes))
     }
 }
 
-/// The phones that `text` names.
-fn phones(names: &HashMap<&str, i64>, text: &str) -> Result<Vec<Phone>, String> {
-    let phone = |written: &str| {
+/// Parses phoneme names.
+fn parse_phonemes(names: &HashMap<&str, i64>, text: &str) -> Result<Vec<Phoneme>, String> {
+    let phoneme = |written: &str| {
         let (name, stress) = match written.split_at_checked(1) {
             Some(("'", name)) => (name, Stress::Primary),
             Some((",", name)) => (name, Stress::Secondary),
             _ => (written, Stress::None),
         };
-        let id = *names.get(name).ok_or_else(|| format!("there is no phone {name:?}"))?;
-        Ok(Phone { id, stress, is_vowel: name.starts_with(|first| VOWELS.contains(first)) })
+        let id = *names.get(name).ok_or_else(|| format!("unknown phoneme {name:?}"))?;
+        Ok(Phoneme { id, stress, is_vowel: name.starts_with(|first| VOWELS.contains(first)) })
     };
-    text.split(' ').filter(|written| !written.is_empty()).map(phone).collect()
+    text.split(' ').filter(|written| !written.is_empty()).map(phoneme).collect()
 }
 
 #[cfg(test)]
@@ -117,12 +121,12 @@ pub(crate) mod tests {
         Lexicon::parse(text).unwrap()
     }
 
-    fn ids(phones: &[Phone]) -> Vec<i64> {
-        phones.iter().map(|phone| phone.id).collect()
+    fn ids(phonemes: &[Phoneme]) -> Vec<i64> {
+        phonemes.iter().map(|phoneme| phoneme.id).collect()
     }
 
     #[test]
-    fn a_word_may_sound_otherwise_before_a_vowel() {
+    fn a_word_may_have_another_pronunciation_before_a_vowel() {
         let lexicon = small();
         let apple = lexicon.get("apple", None).unwrap();
         assert_eq!(ids(apple), [5, 6, 2, 7]);
@@ -130,18 +134,18 @@ pub(crate) mod tests {
         assert_eq!(ids(lexicon.get("the", None).unwrap()), [3, 2]);
         assert_eq!(ids(lexicon.get("the", apple.first()).unwrap()), [3, 4]);
         assert_eq!(ids(lexicon.get("the", apple.get(1)).unwrap()), [3, 2]);
-        assert!(!lexicon.has("pear"));
+        assert!(!lexicon.contains("pear"));
         assert_eq!(lexicon.column(0), None);
-        assert_eq!(lexicon.column(1).map(|phone| phone.id), Some(5));
+        assert_eq!(lexicon.column(1).map(|phoneme| phoneme.id), Some(5));
     }
 
     #[test]
-    fn broken_dictionaries_say_what_is_wrong() {
+    fn invalid_dictionaries_are_rejected() {
         let check = |text: &str, expected: &str| {
             assert_eq!(Lexicon::parse(text).unwrap_err(), expected, "{text:?}");
         };
-        check("", "it has no line of phones");
-        check("phones\ta\nword\ta", "it has no line of columns");
-        check("phones\ta\ncolumns\ta\nword\tb", "there is no phone \"b\"");
+        check("", "line \"phones\" is missing");
+        check("phones\ta\nword\ta", "line \"columns\" is missing");
+        check("phones\ta\ncolumns\ta\nword\tb", "unknown phoneme \"b\"");
     }
 }

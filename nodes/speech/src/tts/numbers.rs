@@ -1,4 +1,4 @@
-//! Numbers, ordinals, decades and times of day in words.
+//! Spoken form of numbers, ordinals, decades, and times of day.
 
 const ONES: [&str; 20] = [
     "zero",
@@ -27,14 +27,14 @@ const TENS: [&str; 8] =
 const SCALES: [(u64, &str); 4] =
     [(1_000_000_000, "billion"), (1_000_000, "million"), (1000, "thousand"), (100, "hundred")];
 
-/// Whether a number may end with `word`.
+/// True if a spoken number may end with `word`.
 pub(crate) fn is_number_word(word: &str) -> bool {
     let is_scale = SCALES.iter().any(|(_, name)| *name == word);
     is_scale || word == "o'clock" || ONES.contains(&word) || TENS.contains(&word)
 }
 
-/// Adds a whole number below a thousand billions.
-pub(crate) fn cardinal(number: u64, words: &mut Vec<String>) {
+/// Appends a whole number below 10^12.
+pub(crate) fn push_cardinal(number: u64, words: &mut Vec<String>) {
     if let Some(&word) = usize::try_from(number).ok().and_then(|number| ONES.get(number)) {
         words.push(word.to_owned());
         return;
@@ -42,7 +42,7 @@ pub(crate) fn cardinal(number: u64, words: &mut Vec<String>) {
     let mut rest = number;
     for (scale, name) in SCALES {
         if rest >= scale {
-            cardinal(rest / scale, words);
+            push_cardinal(rest / scale, words);
             words.push(name.to_owned());
             rest %= scale;
         }
@@ -56,9 +56,10 @@ pub(crate) fn cardinal(number: u64, words: &mut Vec<String>) {
     }
 }
 
-/// Adds a number, written without its ending, as `21st` means it; false when it is none.
-pub(crate) fn ordinal(text: &str, words: &mut Vec<String>) -> bool {
-    if !written(text, words) {
+/// Appends an ordinal, such as `21st`, written without its suffix. Returns false if `text` is not a
+/// number.
+pub(crate) fn push_ordinal(text: &str, words: &mut Vec<String>) -> bool {
+    if !push_number(text, words) {
         return false;
     }
     let Some(last) = words.last_mut() else { return false };
@@ -78,17 +79,17 @@ pub(crate) fn ordinal(text: &str, words: &mut Vec<String>) -> bool {
     true
 }
 
-/// Adds the ten years from `year` on, as `1990s` means them: nineteen nineties.
-pub(crate) fn decade(year: u64, words: &mut Vec<String>) {
+/// Appends the decade from `year` on: `1990s` as nineteen nineties.
+pub(crate) fn push_decade(year: u64, words: &mut Vec<String>) {
     match (year / 100, year % 100) {
-        (0, _) | (20, 0) => cardinal(year, words),
+        (0, _) | (20, 0) => push_cardinal(year, words),
         (century, 0) => {
-            cardinal(century, words);
+            push_cardinal(century, words);
             words.push("hundred".to_owned());
         }
         (century, rest) => {
-            cardinal(century, words);
-            cardinal(rest, words);
+            push_cardinal(century, words);
+            push_cardinal(rest, words);
         }
     }
     let Some(last) = words.last_mut() else { return };
@@ -98,15 +99,16 @@ pub(crate) fn decade(year: u64, words: &mut Vec<String>) {
     };
 }
 
-/// Adds each digit.
-pub(crate) fn digits(text: &str, words: &mut Vec<String>) {
+/// Appends each digit.
+pub(crate) fn push_digits(text: &str, words: &mut Vec<String>) {
     let values = text.bytes().filter(u8::is_ascii_digit).map(|digit| usize::from(digit - b'0'));
     words.extend(values.map(|value| ONES[value].to_owned()));
 }
 
-/// Adds a number as it is written: with commas between thousands, with a sign, with a point. Longer
-/// ones than 12 digits are said digit by digit. Nothing and false when it is none.
-pub(crate) fn written(text: &str, words: &mut Vec<String>) -> bool {
+/// Appends a number with optional sign, thousands separators, and decimal point. Numbers longer
+/// than 12 digits are spoken digit by digit. Returns false, and appends nothing, if `text` is not a
+/// number.
+pub(crate) fn push_number(text: &str, words: &mut Vec<String>) -> bool {
     let (minus, text) = text.strip_prefix('-').map_or((false, text), |rest| (true, rest));
     let (whole, part) = text.split_once('.').unwrap_or((text, ""));
     let groups: Vec<&str> = whole.split(',').collect();
@@ -121,18 +123,18 @@ pub(crate) fn written(text: &str, words: &mut Vec<String>) -> bool {
         words.push("minus".to_owned());
     }
     match whole.parse() {
-        Ok(number) if whole.len() <= 12 => cardinal(number, words),
-        _ => digits(&whole, words),
+        Ok(number) if whole.len() <= 12 => push_cardinal(number, words),
+        _ => push_digits(&whole, words),
     }
     if !part.is_empty() {
         words.push("point".to_owned());
-        digits(part, words);
+        push_digits(part, words);
     }
     true
 }
 
-/// Adds a time of day such as `7:05`; false when it is none.
-pub(crate) fn time(text: &str, words: &mut Vec<String>) -> bool {
+/// Appends a time of day such as `7:05`. Returns false if `text` is not one.
+pub(crate) fn push_time(text: &str, words: &mut Vec<String>) -> bool {
     let Some((hour, minute)) = text.split_once(':') else { return false };
     let (Ok(hour), Ok(minute), 2) = (hour.parse::<u64>(), minute.parse::<u64>(), minute.len())
     else {
@@ -141,15 +143,15 @@ pub(crate) fn time(text: &str, words: &mut Vec<String>) -> bool {
     if hour > 24 || minute > 59 {
         return false;
     }
-    cardinal(hour, words);
+    push_cardinal(hour, words);
     match minute {
         0 if hour == 0 || hour > 12 => words.push("hundred".to_owned()),
         0 => words.push("o'clock".to_owned()),
         1..10 => {
             words.push("oh".to_owned());
-            cardinal(minute, words);
+            push_cardinal(minute, words);
         }
-        _ => cardinal(minute, words),
+        _ => push_cardinal(minute, words),
     }
     true
 }
@@ -158,56 +160,56 @@ pub(crate) fn time(text: &str, words: &mut Vec<String>) -> bool {
 mod tests {
     use super::*;
 
-    fn check(text: &str, expected: Option<&str>, read: fn(&str, &mut Vec<String>) -> bool) {
+    fn check(text: &str, expected: Option<&str>, push: fn(&str, &mut Vec<String>) -> bool) {
         let mut words = Vec::new();
-        let found = read(text, &mut words).then(|| words.join(" "));
+        let found = push(text, &mut words).then(|| words.join(" "));
         assert_eq!(found.as_deref(), expected, "{text}");
     }
 
     #[test]
-    fn numbers_are_read_as_written() {
-        check("0", Some("zero"), written);
-        check("15", Some("fifteen"), written);
-        check("80", Some("eighty"), written);
-        check("742", Some("seven hundred forty two"), written);
-        check("1,200", Some("one thousand two hundred"), written);
-        check("2026", Some("two thousand twenty six"), written);
-        check("-3.05", Some("minus three point zero five"), written);
-        check("3000000017", Some("three billion seventeen"), written);
+    fn numbers_are_spoken_as_written() {
+        check("0", Some("zero"), push_number);
+        check("15", Some("fifteen"), push_number);
+        check("80", Some("eighty"), push_number);
+        check("742", Some("seven hundred forty two"), push_number);
+        check("1,200", Some("one thousand two hundred"), push_number);
+        check("2026", Some("two thousand twenty six"), push_number);
+        check("-3.05", Some("minus three point zero five"), push_number);
+        check("3000000017", Some("three billion seventeen"), push_number);
         check(
             "1234567890123",
             Some("one two three four five six seven eight nine zero one two three"),
-            written,
+            push_number,
         );
-        check("1,20", None, written);
-        check("", None, written);
-        check("4x", None, written);
+        check("1,20", None, push_number);
+        check("", None, push_number);
+        check("4x", None, push_number);
     }
 
     #[test]
-    fn times_are_read_as_said() {
-        check("7:00", Some("seven o'clock"), time);
-        check("7:05", Some("seven oh five"), time);
-        check("19:30", Some("nineteen thirty"), time);
-        check("14:00", Some("fourteen hundred"), time);
-        check("7:5", None, time);
-        check("25:00", None, time);
-        check("seven", None, time);
+    fn times_of_day_are_spoken() {
+        check("7:00", Some("seven o'clock"), push_time);
+        check("7:05", Some("seven oh five"), push_time);
+        check("19:30", Some("nineteen thirty"), push_time);
+        check("14:00", Some("fourteen hundred"), push_time);
+        check("7:5", None, push_time);
+        check("25:00", None, push_time);
+        check("seven", None, push_time);
     }
 
     #[test]
-    fn ordinals_end_as_they_should() {
-        check("1", Some("first"), ordinal);
-        check("12", Some("twelfth"), ordinal);
-        check("20", Some("twentieth"), ordinal);
-        check("21", Some("twenty first"), ordinal);
-        check("4", Some("fourth"), ordinal);
-        check("1,000", Some("one thousandth"), ordinal);
-        check("x", None, ordinal);
+    fn ordinals_have_their_suffixes() {
+        check("1", Some("first"), push_ordinal);
+        check("12", Some("twelfth"), push_ordinal);
+        check("20", Some("twentieth"), push_ordinal);
+        check("21", Some("twenty first"), push_ordinal);
+        check("4", Some("fourth"), push_ordinal);
+        check("1,000", Some("one thousandth"), push_ordinal);
+        check("x", None, push_ordinal);
     }
 
     #[test]
-    fn decades_are_many_years() {
+    fn decades_are_plural() {
         for (year, expected) in [
             (80, "eighties"),
             (1800, "eighteen hundreds"),
@@ -216,7 +218,7 @@ mod tests {
             (2010, "twenty tens"),
         ] {
             let mut words = Vec::new();
-            decade(year, &mut words);
+            push_decade(year, &mut words);
             assert_eq!(words.join(" "), expected);
         }
     }

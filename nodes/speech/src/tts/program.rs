@@ -1,4 +1,4 @@
-//! The program of a voice: its methods, with the sizes of their windows.
+//! Program of a voice: its methods and the sizes of their windows.
 
 use std::path::{Path, PathBuf};
 
@@ -8,53 +8,52 @@ use afferent_package::ModelPackage;
 use afferent_runtime::{Input, Model, program::Value};
 
 use super::{
-    expansion::{PLACES, STEP},
-    tokens::FEATURES,
+    length_regulator::{HOPS_PER_STEP, POSITION_FEATURES},
+    tokens::TOKEN_FEATURES,
 };
 
-/// Tokens or hops beside a window whose results are not used: what lies there is heard, but what
-/// lies beyond is not.
-pub(crate) const CONTEXT: usize = 16;
+/// Context on each side of a window, in tokens, steps, or hops. Its results are not used.
+pub(crate) const CONTEXT_LEN: usize = 16;
 
-/// The loaded program.
-pub(crate) struct Program {
+/// The loaded program of a voice.
+pub(crate) struct VoiceProgram {
     model: Model,
     path: PathBuf,
     pub(crate) sizes: Sizes,
 }
 
-/// Sizes that the program was exported with.
+/// Sizes of the exported program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Sizes {
-    /// Samples per second and of a hop.
+    /// Sample rate in hertz, and samples per hop.
     pub(crate) rate: u32,
     pub(crate) hop: usize,
-    /// Tokens of a window of `forward`, and numbers that it says of each.
+    /// Tokens per window of `forward`, and hidden size.
     pub(crate) tokens: usize,
     pub(crate) hidden: usize,
-    /// Steps of a window of `spectrum`, and numbers that it says of each hop.
+    /// Steps per window of `spectrum`, and bands per hop.
     pub(crate) steps: usize,
     pub(crate) bands: usize,
-    /// Hops of a window of `sound`.
+    /// Hops per window of `sound`.
     pub(crate) hops: usize,
-    /// Letters of the longest word that `spell` reads, and its columns.
+    /// Letters per run of `spell`, and its output columns.
     pub(crate) letters: usize,
     pub(crate) columns: usize,
 }
 
-/// Most samples per second.
-const MAX_RATE: u32 = 192_000;
+/// Highest sample rate in hertz.
+const MAX_RATE_HZ: u32 = 192_000;
 
 const FORWARD: &str = "forward";
 const SPECTRUM: &str = "spectrum";
 const SOUND: &str = "sound";
 const SPELL: &str = "spell";
 
-impl Program {
+impl VoiceProgram {
     /// Loads the program of a package.
     ///
     /// # Errors
-    /// [`NodeError::Model`] when it does not load, or does not have the contract.
+    /// [`NodeError::Model`] if it does not load or does not have the contract.
     pub(crate) fn open(package: &ModelPackage, cx: &OpenCx) -> Result<Self, NodeError> {
         let path = package.folder().to_owned();
         let failed = |reason: String| NodeError::Model { path: path.clone(), reason };
@@ -64,12 +63,12 @@ impl Program {
         for method in [SPECTRUM, SOUND, SPELL] {
             model.load_method(method).map_err(|error| failed(error.to_string()))?;
         }
-        let sizes = sizes(&model).map_err(failed)?;
+        let sizes = read_sizes(&model).map_err(failed)?;
         Ok(Self { model, path, sizes })
     }
 
-    /// Runs `forward` over a window of tokens: what the decoder needs of each, numbers by tokens,
-    /// and how many seconds each lasts.
+    /// Runs `forward`, the encoder, on a window of tokens. `take` receives the hidden states, one
+    /// row per number, and the durations in seconds.
     pub(crate) fn forward(
         &mut self,
         ids: &[i64],
@@ -78,7 +77,7 @@ impl Program {
         take: impl FnOnce(&[f32], &[f32]),
     ) -> Result<(), NodeError> {
         let tokens = self.sizes.tokens;
-        let sizes: [&[usize]; 3] = [&[1, tokens], &[1, tokens, FEATURES], &[1, 1, tokens]];
+        let sizes: [&[usize]; 3] = [&[1, tokens], &[1, tokens, TOKEN_FEATURES], &[1, 1, tokens]];
         let inputs = [
             Input::Tensor(TensorView::new(sizes[0], ids)?),
             Input::Tensor(TensorView::new(sizes[1], features)?),
@@ -89,7 +88,8 @@ impl Program {
         Ok(())
     }
 
-    /// Runs `spectrum` over a window of steps: numbers by hops.
+    /// Runs `spectrum`, the decoder, on a window of steps. `take` receives one row of hops per
+    /// band.
     pub(crate) fn spectrum(
         &mut self,
         expanded: &[f32],
@@ -97,7 +97,8 @@ impl Program {
         take: impl FnOnce(&[f32]),
     ) -> Result<(), NodeError> {
         let Sizes { steps, hidden, .. } = self.sizes;
-        let sizes: [&[usize]; 2] = [&[1, STEP * (hidden + PLACES), steps], &[1, 1, steps]];
+        let sizes: [&[usize]; 2] =
+            [&[1, HOPS_PER_STEP * (hidden + POSITION_FEATURES), steps], &[1, 1, steps]];
         let inputs = [
             Input::Tensor(TensorView::new(sizes[0], expanded)?),
             Input::Tensor(TensorView::new(sizes[1], mask)?),
@@ -107,19 +108,19 @@ impl Program {
         Ok(())
     }
 
-    /// Runs `sound` over a window of hops: their samples.
+    /// Runs `sound`, the vocoder, on a window of hops. `take` receives the samples.
     pub(crate) fn sound(
         &mut self,
-        condition: &[f32],
+        bands: &[f32],
         pulses: &[f32],
         noise: &[f32],
         take: impl FnOnce(&[f32]),
     ) -> Result<(), NodeError> {
-        let Sizes { hops, bands, .. } = self.sizes;
+        let hops = self.sizes.hops;
         let rows = pulses.len() / hops;
-        let sizes: [&[usize]; 2] = [&[1, bands, hops], &[1, rows, hops]];
+        let sizes: [&[usize]; 2] = [&[1, self.sizes.bands, hops], &[1, rows, hops]];
         let inputs = [
-            Input::Tensor(TensorView::new(sizes[0], condition)?),
+            Input::Tensor(TensorView::new(sizes[0], bands)?),
             Input::Tensor(TensorView::new(sizes[1], pulses)?),
             Input::Tensor(TensorView::new(sizes[1], noise)?),
         ];
@@ -128,7 +129,8 @@ impl Program {
         Ok(())
     }
 
-    /// Runs `spell` on the letters of a word: scores of the columns at two places a letter.
+    /// Runs `spell`, the grapheme-to-phoneme model, on letters. `take` receives the scores of all
+    /// columns, two rows per letter.
     pub(crate) fn spell(
         &mut self,
         letters: &[i64],
@@ -157,42 +159,51 @@ fn run<'s>(
 }
 
 impl Sizes {
-    /// The sizes of a program with the contract. `forward`, `spectrum`, `sound` and `spell` take,
-    /// and then give, tensors of these shapes.
-    fn agreed(shapes: &[Vec<Vec<usize>>; 4], rate: u32, hop: u32) -> Result<Self, String> {
-        if !(1..=MAX_RATE).contains(&rate) || !(rate.div_ceil(1000)..=rate).contains(&hop) {
+    /// Checks the contract and returns the sizes. `shapes` are those of the inputs, then the
+    /// outputs, of `forward`, `spectrum`, `sound`, and `spell`.
+    fn from_shapes(shapes: &[Vec<Vec<usize>>; 4], rate: u32, hop: u32) -> Result<Self, String> {
+        if !(1..=MAX_RATE_HZ).contains(&rate) || !(rate.div_ceil(1000)..=rate).contains(&hop) {
             return Err(format!(
                 "hop_size is {hop} and sample_rate {rate}, but a hop must last 1 ms to 1 s, at up \
-                 to {MAX_RATE} Hz"
+                 to {MAX_RATE_HZ} Hz"
             ));
         }
         let hop = hop as usize;
         let size = |method: usize, tensor: usize, dim: usize| {
             shapes[method].get(tensor).and_then(|sizes| sizes.get(dim)).copied().unwrap_or(0)
         };
-        // As the contract calls them.
+        // Names as in the contract.
         let (n, h) = (size(0, 0, 1), size(0, 3, 1));
         let (s, b) = (size(1, 0, 2), size(1, 2, 1));
         let (t, rows) = (size(2, 0, 2), 3 * hop + 2);
         let (l, columns) = (size(3, 0, 1), size(3, 2, 2));
         let contract: [(&str, &[&[usize]]); 4] = [
-            (FORWARD, &[&[1, n], &[1, n, FEATURES], &[1, 1, n], &[1, h, n], &[1, n]]),
-            (SPECTRUM, &[&[1, STEP * (h + PLACES), s], &[1, 1, s], &[1, b, STEP * s]]),
+            (FORWARD, &[&[1, n], &[1, n, TOKEN_FEATURES], &[1, 1, n], &[1, h, n], &[1, n]]),
+            (
+                SPECTRUM,
+                &[
+                    &[1, HOPS_PER_STEP * (h + POSITION_FEATURES), s],
+                    &[1, 1, s],
+                    &[1, b, HOPS_PER_STEP * s],
+                ],
+            ),
             (SOUND, &[&[1, b, t], &[1, rows, t], &[1, rows, t], &[1, t, hop]]),
             (SPELL, &[&[1, l], &[1, 1, l], &[1, 2 * l, columns]]),
         ];
         for ((method, expected), found) in contract.into_iter().zip(shapes) {
             if found.as_slice() != expected {
                 return Err(format!(
-                    "its method {method} takes and gives tensors of {found:?}, not {expected:?}"
+                    "method {method} has tensors of shapes {found:?}, but expected {expected:?}"
                 ));
             }
         }
-        if n.min(s).min(t) <= 2 * CONTEXT {
-            return Err(format!("its windows are not longer than {} places", 2 * CONTEXT));
+        if n.min(s).min(t) <= 2 * CONTEXT_LEN {
+            return Err(format!("windows must be longer than {}", 2 * CONTEXT_LEN));
         }
         if b <= 2 || l == 0 || columns == 0 {
-            return Err("it has no bands, letters or columns".to_owned());
+            return Err(
+                "bands must be greater than 2, letters and columns greater than 0".to_owned()
+            );
         }
         Ok(Self {
             rate,
@@ -208,26 +219,30 @@ impl Sizes {
     }
 }
 
-/// The sizes of the program, if it has the contract.
-fn sizes(model: &Model) -> Result<Sizes, String> {
+/// Checks the contract of the program and returns its sizes.
+fn read_sizes(model: &Model) -> Result<Sizes, String> {
     let number = |name: &str| {
         let value = model.file().metadata_int(name);
-        value.and_then(|v| u32::try_from(v).ok()).ok_or_else(|| format!("it says no {name}"))
+        value
+            .and_then(|v| u32::try_from(v).ok())
+            .ok_or_else(|| format!("the program has no metadata {name}"))
     };
     let (forward, spectrum) = (shapes(model, FORWARD)?, shapes(model, SPECTRUM)?);
     let (sound, spell) = (shapes(model, SOUND)?, shapes(model, SPELL)?);
     let shapes = [forward, spectrum, sound, spell];
-    Sizes::agreed(&shapes, number("sample_rate")?, number("hop_size")?)
+    Sizes::from_shapes(&shapes, number("sample_rate")?, number("hop_size")?)
 }
 
-/// Shapes of the tensors that a method takes, and then of those that it gives.
+/// Shapes of the inputs, then the outputs, of a method.
 fn shapes(model: &Model, method: &str) -> Result<Vec<Vec<usize>>, String> {
     let plan = model.file().method(method).map_err(|error| error.to_string())?;
     let shape = |id: u32| match plan.value(id as usize) {
         Value::Tensor(meta) if meta.dynamism == Dynamism::Static => {
             Ok(meta.layout.sizes.iter().collect::<Vec<usize>>())
         }
-        _ => Err(format!("its method {method} takes or gives what is no tensor of fixed size")),
+        _ => Err(format!(
+            "method {method} has an input or output that is not a tensor of fixed size"
+        )),
     };
     plan.inputs().iter().chain(plan.outputs().iter()).map(shape).collect()
 }
@@ -236,10 +251,16 @@ fn shapes(model: &Model, method: &str) -> Result<Vec<Vec<usize>>, String> {
 mod tests {
     use super::*;
 
-    /// Shapes of a program whose hop has 160 samples.
-    fn good() -> [Vec<Vec<usize>>; 4] {
+    /// Valid shapes for a hop of 160 samples.
+    fn valid() -> [Vec<Vec<usize>>; 4] {
         [
-            vec![vec![1, 40], vec![1, 40, FEATURES], vec![1, 1, 40], vec![1, 8, 40], vec![1, 40]],
+            vec![
+                vec![1, 40],
+                vec![1, 40, TOKEN_FEATURES],
+                vec![1, 1, 40],
+                vec![1, 8, 40],
+                vec![1, 40],
+            ],
             vec![vec![1, 24, 48], vec![1, 1, 48], vec![1, 10, 96]],
             vec![vec![1, 10, 64], vec![1, 482, 64], vec![1, 482, 64], vec![1, 64, 160]],
             vec![vec![1, 20], vec![1, 1, 20], vec![1, 40, 50]],
@@ -247,36 +268,36 @@ mod tests {
     }
 
     #[test]
-    fn shapes_agree_with_each_other() {
-        let sizes = Sizes::agreed(&good(), 16_000, 160).unwrap();
+    fn shapes_must_match_the_contract() {
+        let sizes = Sizes::from_shapes(&valid(), 16_000, 160).unwrap();
         assert_eq!((sizes.tokens, sizes.hidden, sizes.steps, sizes.bands), (40, 8, 48, 10));
         assert_eq!((sizes.hops, sizes.letters, sizes.columns), (64, 20, 50));
         let check = |change: fn(&mut [Vec<Vec<usize>>; 4]), expected: &str| {
-            let mut shapes = good();
+            let mut shapes = valid();
             change(&mut shapes);
-            let reason = Sizes::agreed(&shapes, 16_000, 160).unwrap_err();
+            let reason = Sizes::from_shapes(&shapes, 16_000, 160).unwrap_err();
             assert!(reason.contains(expected), "{reason}");
         };
-        check(|shapes| shapes[0][4][1] = 39, "its method forward");
-        check(|shapes| shapes[1][2][2] = 95, "its method spectrum");
-        check(|shapes| shapes[1][2][1] = 9, "its method sound");
-        check(|shapes| shapes[2][3][1] = 63, "its method sound");
-        check(|shapes| shapes[3].truncate(2), "its method spell");
-        check(|shapes| shapes[3][2][2] = 0, "no bands, letters or columns");
+        check(|shapes| shapes[0][4][1] = 39, "method forward");
+        check(|shapes| shapes[1][2][2] = 95, "method spectrum");
+        check(|shapes| shapes[1][2][1] = 9, "method sound");
+        check(|shapes| shapes[2][3][1] = 63, "method sound");
+        check(|shapes| shapes[3].truncate(2), "method spell");
+        check(|shapes| shapes[3][2][2] = 0, "bands must be greater than 2");
         check(
             |shapes| shapes[3] = vec![vec![1, 0], vec![1, 1, 0], vec![1, 0, 50]],
-            "no bands, letters or columns",
+            "bands must be greater than 2",
         );
         check(
             |shapes| shapes[1] = vec![vec![1, 24, 32], vec![1, 1, 32], vec![1, 10, 64]],
-            "not longer than 32 places",
+            "windows must be longer than 32",
         );
     }
 
     #[test]
-    fn a_hop_lasts_some_time() {
+    fn hop_length_is_limited() {
         for (rate, hop) in [(0, 160), (16_000, 0), (16_000, 15), (100, 101), (u32::MAX, 160)] {
-            let reason = Sizes::agreed(&good(), rate, hop).unwrap_err();
+            let reason = Sizes::from_shapes(&valid(), rate, hop).unwrap_err();
             assert!(reason.contains("a hop must last 1 ms to 1 s"), "{rate}, {hop}: {reason}");
         }
     }

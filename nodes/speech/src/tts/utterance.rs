@@ -1,47 +1,48 @@
-//! One clause that is being said.
+//! One clause that is being synthesized.
 
 use std::time::Duration;
 
-use super::{expansion::Placed, source::Pulses};
+use super::{excitation::Pulses, length_regulator::HopPosition};
 
-/// A word of an utterance, with its time from the begin of the utterance.
+/// A word of an utterance, with times relative to the start of the utterance.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SpokenWord {
-    /// The word as it is said, in small letters.
+    /// Spoken form of the word, in lower case.
     pub text: String,
-    /// How many words of the text, as they are written, are said with it.
+    /// Position of the written word in the text, counted from one. Several spoken words may belong
+    /// to one written word.
     pub written: u32,
-    /// When it begins.
+    /// Start of the word.
     pub start: Duration,
-    /// When it ends.
+    /// End of the word.
     pub end: Duration,
 }
 
-/// One clause that is being said, from [`Voice::begin`](super::Voice::begin).
+/// One clause that is being synthesized; created by [`Voice::begin`](super::Voice::begin).
 #[derive(Debug, Default)]
 pub struct Utterance {
-    /// What the encoder says of each token, token after token.
+    /// Encoder output, token after token.
     pub(crate) hidden: Vec<f32>,
-    /// What is said in each hop.
-    pub(crate) placed: Vec<Placed>,
-    /// What the vocoder hears of each hop, hop after hop, as far as it is decoded.
-    pub(crate) condition: Vec<f32>,
-    /// Pitch of each decoded hop in hertz, 0 for none.
+    /// Token and position of each hop.
+    pub(crate) hops: Vec<HopPosition>,
+    /// Vocoder input of the decoded hops, hop after hop.
+    pub(crate) bands: Vec<f32>,
+    /// Pitch of each decoded hop in hertz; 0 if unvoiced.
     pub(crate) pitch: Vec<f32>,
     pub(crate) pulses: Pulses,
-    /// Hops whose sound was given.
-    pub(crate) given: usize,
+    /// Number of hops whose audio was returned.
+    pub(crate) returned_hops: usize,
     pub(crate) words: Vec<SpokenWord>,
 }
 
 impl Utterance {
-    /// Its words and when they are said.
+    /// Words with their times.
     pub fn words(&self) -> &[SpokenWord] {
         &self.words
     }
 
-    /// Hops of its sound.
-    pub(crate) fn hops(&self) -> usize {
-        self.placed.len()
+    /// Length of the audio in hops.
+    pub(crate) fn hop_count(&self) -> usize {
+        self.hops.len()
     }
 }

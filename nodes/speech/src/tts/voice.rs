@@ -1,4 +1,4 @@
-//! Text to sound with a model package.
+//! Speech synthesis with a model package.
 
 use std::{path::Path, time::Duration};
 
@@ -7,26 +7,26 @@ use afferent_messages::SampleRate;
 use afferent_package::ModelPackage;
 
 use super::{
-    expansion::{self, PLACES, STEP},
-    lexicon::{Lexicon, Phone},
-    normalise::{self, Clause, Mark},
-    program::{CONTEXT, Program},
-    source::Source,
-    tokens::{FEATURES, Tokens},
+    excitation::Excitation,
+    length_regulator::{self, HOPS_PER_STEP, POSITION_FEATURES},
+    lexicon::{Lexicon, Phoneme},
+    normalize::{self, Clause, ClauseEnd},
+    program::{CONTEXT_LEN, VoiceProgram},
+    tokens::{TOKEN_FEATURES, Tokens},
     utterance::{SpokenWord, Utterance},
 };
 
-/// Silence around each clause.
+/// Silence before and after each clause, in seconds.
 const LEAD_S: f32 = 0.05;
 const TAIL_S: f32 = 0.08;
-/// What the vocoder hears of silence: the floor of the bands, no pitch.
+/// Value of the bands in silence.
 const SILENT_BAND: f32 = -2.0;
-/// The decoder tells the logarithm of the pitch: `PITCH_CENTRE_HZ * exp(value / PITCH_SCALE)`.
-const PITCH_CENTRE_HZ: f32 = 100.0;
+/// The decoder returns the pitch as a logarithm: `PITCH_CENTER_HZ * exp(value / PITCH_SCALE)`.
+const PITCH_CENTER_HZ: f32 = 100.0;
 const PITCH_SCALE: f32 = 4.0;
 const NOISE_SEED: u64 = 1;
 
-/// Says text with the model of a package, chunk by chunk.
+/// Synthesizes speech with a model package, chunk by chunk.
 ///
 /// ```
 /// use afferent_graph::OpenCx;
@@ -47,25 +47,25 @@ const NOISE_SEED: u64 = 1;
 /// # Ok::<(), afferent_graph::NodeError>(())
 /// ```
 pub struct Voice {
-    program: Program,
+    program: VoiceProgram,
     lexicon: Lexicon,
-    source: Source,
+    excitation: Excitation,
     scratch: Scratch,
     chunk: Vec<f32>,
 }
 
-/// Inputs of the windows.
+/// Buffers for the inputs of a window.
 #[derive(Debug, Default)]
 struct Scratch {
     expanded: Vec<f32>,
     mask: Vec<f32>,
-    condition: Vec<f32>,
+    bands: Vec<f32>,
     pulses: Vec<f32>,
     noise: Vec<f32>,
 }
 
 impl Voice {
-    /// Loads the package at `path`: a program with the methods of [`Tts`](crate::Tts), and its
+    /// Loads the package at `path`: a program with the contract of [`Tts`](crate::Tts), and its
     /// `lexicon.txt`.
     ///
     /// # Errors
@@ -74,59 +74,59 @@ impl Voice {
         let failed = |reason: String| NodeError::Model { path: path.to_owned(), reason };
         let package = ModelPackage::open(path).map_err(|error| failed(error.to_string()))?;
         package.expect_task("text_to_speech").map_err(|error| failed(error.to_string()))?;
-        let program = Program::open(&package, cx)?;
+        let program = VoiceProgram::open(&package, cx)?;
         let lexicon = Lexicon::open(&package.folder().join("lexicon.txt"))?;
         let sizes = program.sizes;
-        let source = Source::new(sizes.hop, sizes.rate);
+        let excitation = Excitation::new(sizes.hop, sizes.rate);
         let scratch = Scratch {
-            expanded: vec![0.0; STEP * (sizes.hidden + PLACES) * sizes.steps],
+            expanded: vec![0.0; HOPS_PER_STEP * (sizes.hidden + POSITION_FEATURES) * sizes.steps],
             mask: Vec::new(),
-            condition: vec![0.0; sizes.bands * sizes.hops],
-            pulses: vec![0.0; source.rows() * sizes.hops],
-            noise: vec![0.0; source.rows() * sizes.hops],
+            bands: vec![0.0; sizes.bands * sizes.hops],
+            pulses: vec![0.0; excitation.spectrum_len() * sizes.hops],
+            noise: vec![0.0; excitation.spectrum_len() * sizes.hops],
         };
-        Ok(Self { program, lexicon, source, scratch, chunk: Vec::new() })
+        Ok(Self { program, lexicon, excitation, scratch, chunk: Vec::new() })
     }
 
-    /// Samples per second of its sound, of one channel.
+    /// Sample rate of the speech, which has one channel.
     pub fn rate(&self) -> SampleRate {
         SampleRate(self.program.sizes.rate)
     }
 
-    /// `text` as clauses of words that are said one after the other.
+    /// Normalizes `text` to clauses of spoken words.
     pub fn clauses(&self, text: &str) -> Vec<Clause> {
-        normalise::clauses(text, |word| self.lexicon.has(word))
+        normalize::clauses(text, |word| self.lexicon.contains(word))
     }
 
-    /// Silence that follows a clause.
-    pub fn pause(mark: Mark) -> Duration {
-        Duration::from_millis(if mark == Mark::Comma { 100 } else { 250 })
+    /// Silence after a clause.
+    pub fn pause(end: ClauseEnd) -> Duration {
+        Duration::from_millis(if end == ClauseEnd::Comma { 100 } else { 250 })
     }
 
-    /// Begins to say `clause`, `pace` times as fast as the voice does by itself.
+    /// Begins an utterance of `clause`, `pace` times as fast as the voice by default.
     ///
     /// # Errors
     /// [`NodeError::Model`] and [`NodeError::Tensor`].
     pub fn begin(&mut self, clause: &Clause, pace: f32) -> Result<Utterance, NodeError> {
-        let mut spelled: Vec<Vec<Phone>> = Vec::new();
+        let mut phonemes: Vec<Vec<Phoneme>> = Vec::new();
         for word in clause.words.iter().rev() {
-            let next = spelled.last().and_then(|word| word.first()).copied();
-            let known = self.lexicon.get(word, next.as_ref()).map(<[Phone]>::to_vec);
-            spelled.push(match known {
-                Some(phones) => phones,
+            let next = phonemes.last().and_then(|word| word.first()).copied();
+            let known = self.lexicon.get(word, next.as_ref()).map(<[Phoneme]>::to_vec);
+            phonemes.push(match known {
+                Some(known) => known,
                 None => self.spell(word)?,
             });
         }
-        spelled.reverse();
-        let tokens = Tokens::new(&spelled, clause.mark);
+        phonemes.reverse();
+        let tokens = Tokens::new(&phonemes, clause.end);
         let (hidden, mut seconds) = self.encode(&tokens)?;
         let last = seconds.len() - 1;
         seconds.iter_mut().for_each(|seconds| *seconds /= pace);
         (seconds[0], seconds[last]) = (LEAD_S, TAIL_S);
         let hop_s = self.program.sizes.hop as f64 / f64::from(self.program.sizes.rate);
-        let placed = expansion::place(&mut seconds, hop_s);
+        let hops = length_regulator::expand(&mut seconds, hop_s);
         let words = spoken_words(clause, &tokens, &seconds);
-        Ok(Utterance { hidden, placed, words, ..Utterance::default() })
+        Ok(Utterance { hidden, hops, words, ..Utterance::default() })
     }
 
     /// The next samples of an utterance; `None` at its end.
@@ -135,48 +135,49 @@ impl Voice {
     /// [`NodeError::Model`] and [`NodeError::Tensor`].
     pub fn next_chunk(&mut self, utterance: &mut Utterance) -> Result<Option<&[f32]>, NodeError> {
         let sizes = self.program.sizes;
-        if utterance.given >= utterance.hops() {
+        if utterance.returned_hops >= utterance.hop_count() {
             return Ok(None);
         }
-        let payload = sizes.hops - 2 * CONTEXT;
-        // A hop more than the window, because the pitch is a line between hops.
-        let needed = (utterance.given + payload + CONTEXT + 1).min(utterance.hops());
+        let payload = sizes.hops - 2 * CONTEXT_LEN;
+        // One hop more than the window, because the pitch is interpolated between hops.
+        let needed =
+            (utterance.returned_hops + payload + CONTEXT_LEN + 1).min(utterance.hop_count());
         while utterance.pitch.len() < needed {
             self.decode(utterance)?;
         }
-        let is_whole = utterance.pitch.len() == utterance.hops();
-        self.source.extend(&mut utterance.pulses, &utterance.pitch, is_whole);
-        let first = utterance.given as isize - CONTEXT as isize;
-        let Scratch { condition, pulses, noise, .. } = &mut self.scratch;
+        let is_complete = utterance.pitch.len() == utterance.hop_count();
+        self.excitation.extend(&mut utterance.pulses, &utterance.pitch, is_complete);
+        let first = utterance.returned_hops as isize - CONTEXT_LEN as isize;
+        let Scratch { bands, pulses, noise, .. } = &mut self.scratch;
         for column in 0..sizes.hops {
             let hop = usize::try_from(first + column as isize).ok();
-            let known = hop.and_then(|hop| utterance.condition.chunks_exact(sizes.bands).nth(hop));
+            let known = hop.and_then(|hop| utterance.bands.chunks_exact(sizes.bands).nth(hop));
             for row in 0..sizes.bands {
                 let silent = if row + 2 < sizes.bands { SILENT_BAND } else { 0.0 };
-                condition[row * sizes.hops + column] = known.map_or(silent, |known| known[row]);
+                bands[row * sizes.hops + column] = known.map_or(silent, |known| known[row]);
             }
         }
-        self.source.pulses(&utterance.pulses, first, sizes.hops, pulses);
-        self.source.noise(NOISE_SEED, first, sizes.hops, noise);
-        let hops = payload.min(utterance.hops() - utterance.given);
+        self.excitation.pulses(&utterance.pulses, first, sizes.hops, pulses);
+        self.excitation.noise(NOISE_SEED, first, sizes.hops, noise);
+        let hops = payload.min(utterance.hop_count() - utterance.returned_hops);
         let chunk = &mut self.chunk;
-        self.program.sound(condition, pulses, noise, |sound| {
+        self.program.sound(bands, pulses, noise, |sound| {
             chunk.clear();
-            let samples = CONTEXT * sizes.hop..(CONTEXT + hops) * sizes.hop;
+            let samples = CONTEXT_LEN * sizes.hop..(CONTEXT_LEN + hops) * sizes.hop;
             chunk.extend(sound[samples].iter().map(|sample| sample.clamp(-1.0, 1.0)));
         })?;
-        utterance.given += hops;
+        utterance.returned_hops += hops;
         Ok(Some(&self.chunk))
     }
 
-    /// Phones of a word that the dictionary does not have.
-    fn spell(&mut self, word: &str) -> Result<Vec<Phone>, NodeError> {
+    /// Phonemes of a word that is not in the dictionary.
+    fn spell(&mut self, word: &str) -> Result<Vec<Phoneme>, NodeError> {
         let sizes = self.program.sizes;
         let letter = |byte: u8| match byte {
             b'a'..=b'z' => i64::from(byte - b'a') + 1,
             _ => 27,
         };
-        let mut phones = Vec::new();
+        let mut phonemes = Vec::new();
         for part in word.as_bytes().chunks(sizes.letters) {
             let mut ids: Vec<i64> = part.iter().map(|&byte| letter(byte)).collect();
             ids.resize(sizes.letters, 0);
@@ -188,16 +189,16 @@ impl Voice {
                     let best = (0..row.len()).max_by(|&a, &b| row[a].total_cmp(&row[b]));
                     let best = best.unwrap_or(0);
                     if best != before {
-                        phones.extend(lexicon.column(best));
+                        phonemes.extend(lexicon.column(best));
                     }
                     before = best;
                 }
             })?;
         }
-        Ok(phones)
+        Ok(phonemes)
     }
 
-    /// What the encoder says of each token, token after token, and how long each lasts.
+    /// Hidden states, token after token, and duration in seconds of each token.
     fn encode(&mut self, tokens: &Tokens) -> Result<(Vec<f32>, Vec<f32>), NodeError> {
         let sizes = self.program.sizes;
         let window = sizes.tokens;
@@ -209,23 +210,23 @@ impl Voice {
             let mut ids = tokens.ids[from..from + inside].to_vec();
             ids.resize(window, 0);
             let mut features =
-                tokens.features[from * FEATURES..(from + inside) * FEATURES].to_vec();
-            features.resize(window * FEATURES, 0.0);
+                tokens.features[from * TOKEN_FEATURES..(from + inside) * TOKEN_FEATURES].to_vec();
+            features.resize(window * TOKEN_FEATURES, 0.0);
             let mask: Vec<f32> =
                 (0..window).map(|at| if at < inside { 1.0 } else { 0.0 }).collect();
             let is_last = from + inside == tokens.len();
-            let until = if is_last { from + inside } else { from + inside - CONTEXT };
-            self.program.forward(&ids, &features, &mask, |said, lasts| {
+            let until = if is_last { from + inside } else { from + inside - CONTEXT_LEN };
+            self.program.forward(&ids, &features, &mask, |states, durations| {
                 for token in done..until {
                     let at = token - from;
-                    seconds[token] = lasts[at];
+                    seconds[token] = durations[at];
                     for row in 0..sizes.hidden {
-                        hidden[token * sizes.hidden + row] = said[row * window + at];
+                        hidden[token * sizes.hidden + row] = states[row * window + at];
                     }
                 }
             })?;
             done = until;
-            from = done.saturating_sub(CONTEXT);
+            from = done.saturating_sub(CONTEXT_LEN);
         }
         Ok((hidden, seconds))
     }
@@ -234,39 +235,39 @@ impl Voice {
     fn decode(&mut self, utterance: &mut Utterance) -> Result<(), NodeError> {
         let sizes = self.program.sizes;
         let Scratch { expanded, mask, .. } = &mut self.scratch;
-        let first = utterance.pitch.len() as isize / STEP as isize - CONTEXT as isize;
-        let numbers = sizes.hidden + PLACES;
+        let first = utterance.pitch.len() as isize / HOPS_PER_STEP as isize - CONTEXT_LEN as isize;
+        let rows = sizes.hidden + POSITION_FEATURES;
         expanded.fill(0.0);
         mask.clear();
         for column in 0..sizes.steps {
-            let hop = usize::try_from((first + column as isize) * STEP as isize).ok();
-            let hops = hop.and_then(|hop| utterance.placed.get(hop..hop + STEP));
+            let hop = usize::try_from((first + column as isize) * HOPS_PER_STEP as isize).ok();
+            let hops = hop.and_then(|hop| utterance.hops.get(hop..hop + HOPS_PER_STEP));
             mask.push(if hops.is_some() { 1.0 } else { 0.0 });
-            for (half, placed) in hops.into_iter().flatten().enumerate() {
-                let said = &utterance.hidden[placed.token * sizes.hidden..][..sizes.hidden];
-                for (row, value) in said.iter().chain(&placed.place).enumerate() {
-                    expanded[(half * numbers + row) * sizes.steps + column] = *value;
+            for (half, position) in hops.into_iter().flatten().enumerate() {
+                let states = &utterance.hidden[position.token * sizes.hidden..][..sizes.hidden];
+                for (row, value) in states.iter().chain(&position.features).enumerate() {
+                    expanded[(half * rows + row) * sizes.steps + column] = *value;
                 }
             }
         }
-        let hops =
-            (STEP * (sizes.steps - 2 * CONTEXT)).min(utterance.hops() - utterance.pitch.len());
-        let (condition, pitch) = (&mut utterance.condition, &mut utterance.pitch);
+        let hops = (HOPS_PER_STEP * (sizes.steps - 2 * CONTEXT_LEN))
+            .min(utterance.hop_count() - utterance.pitch.len());
+        let (bands, pitch) = (&mut utterance.bands, &mut utterance.pitch);
         self.program.spectrum(expanded, mask, |spectrum| {
-            let columns = STEP * sizes.steps;
-            for column in (STEP * CONTEXT..).take(hops) {
+            let columns = HOPS_PER_STEP * sizes.steps;
+            for column in (HOPS_PER_STEP * CONTEXT_LEN..).take(hops) {
                 let number = |row: usize| spectrum[row * columns + column];
                 let (value, is_voiced) = (number(sizes.bands - 2), number(sizes.bands - 1) > 0.0);
-                condition.extend((0..sizes.bands - 2).map(number));
-                condition.extend(if is_voiced { [value, 1.0] } else { [0.0, 0.0] });
-                let hertz = PITCH_CENTRE_HZ * (value / PITCH_SCALE).clamp(-1.0, 1.5).exp();
+                bands.extend((0..sizes.bands - 2).map(number));
+                bands.extend(if is_voiced { [value, 1.0] } else { [0.0, 0.0] });
+                let hertz = PITCH_CENTER_HZ * (value / PITCH_SCALE).clamp(-1.0, 1.5).exp();
                 pitch.push(if is_voiced { hertz } else { 0.0 });
             }
         })
     }
 }
 
-/// When each word is said.
+/// Times of the words of a clause.
 fn spoken_words(clause: &Clause, tokens: &Tokens, seconds: &[f32]) -> Vec<SpokenWord> {
     let mut spoken: Vec<SpokenWord> = Vec::new();
     let (mut now, mut before) = (0.0, 0);

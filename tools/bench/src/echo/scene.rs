@@ -63,7 +63,7 @@ pub(super) fn agent(model: &Path, cx: &OpenCx, seconds: usize) -> Result<Vec<f32
             while let Some(chunk) = voice.next_chunk(&mut utterance)? {
                 audio.extend_from_slice(chunk);
             }
-            audio.resize(audio.len() + RATE.samples(Voice::pause(clause.mark)), 0.0);
+            audio.resize(audio.len() + RATE.samples(Voice::pause(clause.end)), 0.0);
         }
         if audio.len() >= seconds * RATE.0 as usize {
             break;

@@ -1,18 +1,18 @@
-//! Text as it is written to clauses of words as they are said.
+//! Text normalization: written text to clauses of spoken words.
 
 use std::mem;
 
 use super::{
-    money::{self, money},
+    money::{self, push_money},
     numbers,
 };
 
-/// How a clause ends.
+/// End of a clause, which determines its intonation and pause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mark {
-    /// A statement, or where the text ends.
-    Stop,
-    /// A comma, a colon, a dash, a bracket.
+pub enum ClauseEnd {
+    /// A statement, or the end of the text.
+    Statement,
+    /// A comma, a colon, a dash, or a bracket.
     Comma,
     /// A question.
     Question,
@@ -20,18 +20,19 @@ pub enum Mark {
     Exclamation,
 }
 
-/// Words as they are said, in small letters, and how they end.
+/// Spoken words of a clause, in lower case, and its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Clause {
-    /// Letters and apostrophes only.
+    /// Spoken words, of letters and apostrophes only.
     pub words: Vec<String>,
-    /// Of each word: how many words of the text, as they are written with space between them, are
-    /// said with it.
+    /// For each spoken word, the position of its written word in the text, counted from one;
+    /// written words are separated by whitespace.
     pub written: Vec<u32>,
-    /// Its end.
-    pub mark: Mark,
+    /// End of the clause.
+    pub end: ClauseEnd,
 }
 
+/// Abbreviations with a period.
 const ABBREVIATIONS: &[(&str, &str)] = &[
     ("mr.", "mister"),
     ("mrs.", "missus"),
@@ -45,7 +46,7 @@ const ABBREVIATIONS: &[(&str, &str)] = &[
     ("a.m.", "a m"),
     ("p.m.", "p m"),
 ];
-/// Behind a number.
+/// Units after a number.
 const UNITS: &[(&str, &str)] = &[
     ("%", "percent"),
     ("°c", "degrees celsius"),
@@ -70,6 +71,7 @@ const UNITS: &[(&str, &str)] = &[
     ("mhz", "megahertz"),
     ("ghz", "gigahertz"),
 ];
+/// Signs that are spoken as words.
 const SIGNS: &[(&str, &str)] = &[
     ("&", "and"),
     ("+", "plus"),
@@ -78,58 +80,58 @@ const SIGNS: &[(&str, &str)] = &[
     ("@", "at"),
     ("°", "degrees"),
 ];
-/// What may stand around a word.
+/// Characters that may surround a word.
 const QUOTES: [char; 5] = ['"', '\'', '“', '”', '*'];
-/// A clause that is as long as this is cut behind a piece of text, so that sound starts soon; a piece
-/// that is longer by itself is cut too.
-const LONGEST_CLAUSE: usize = 24;
+/// Length, in words, at which a clause is cut after a written word, so that audio starts soon.
+/// Longer written words are cut within.
+const MAX_CLAUSE_WORDS: usize = 24;
 
-/// Splits `text` into clauses. `is_known` says which words the dictionary has: capitals that it does
-/// not have are said letter by letter.
+/// Splits `text` into clauses. `is_known` is true for words of the dictionary; other words in
+/// capitals are spelled letter by letter.
 pub(crate) fn clauses(text: &str, is_known: impl Fn(&str) -> bool) -> Vec<Clause> {
     let (mut found, mut words, mut written) = (Vec::new(), Vec::new(), Vec::new());
     let mut parts = parts_of(text).into_iter().peekable();
     while let Some((mut part, mut number)) = parts.next() {
-        if let Some((scale, last)) = parts.next_if(|(next, _)| money::goes_on(&part, next)) {
+        if let Some((scale, last)) = parts.next_if(|(next, _)| money::has_scale(&part, next)) {
             part = format!("{part} {scale}");
             number = last;
         }
         let lower = part.to_lowercase();
-        let mark = mark(abbreviation(&lower).map_or(&lower, |(_, behind)| behind));
-        say(&part, &mut words, &is_known);
+        let end = clause_end(abbreviation(&lower).map_or(&lower, |(_, rest)| rest));
+        push_piece(&part, &mut words, &is_known);
         written.resize(words.len(), number);
-        while words.len() >= 2 * LONGEST_CLAUSE {
-            let rest = (words.split_off(LONGEST_CLAUSE), written.split_off(LONGEST_CLAUSE));
-            found.push(Clause { words, written, mark: Mark::Comma });
+        while words.len() >= 2 * MAX_CLAUSE_WORDS {
+            let rest = (words.split_off(MAX_CLAUSE_WORDS), written.split_off(MAX_CLAUSE_WORDS));
+            found.push(Clause { words, written, end: ClauseEnd::Comma });
             (words, written) = rest;
         }
-        if let Some(mark) = mark.or((words.len() >= LONGEST_CLAUSE).then_some(Mark::Comma))
+        if let Some(end) = end.or((words.len() >= MAX_CLAUSE_WORDS).then_some(ClauseEnd::Comma))
             && !words.is_empty()
         {
             let (words, written) = (mem::take(&mut words), mem::take(&mut written));
-            found.push(Clause { words, written, mark });
+            found.push(Clause { words, written, end });
         }
     }
     if !words.is_empty() {
-        found.push(Clause { words, written, mark: Mark::Stop });
+        found.push(Clause { words, written, end: ClauseEnd::Statement });
     }
     found
 }
 
-/// The parts of a text that have no space between them, in a few kinds of signs, and the number of the
-/// piece that each is of.
+/// Parts of a text without whitespace, with typographic characters replaced, and the position of
+/// the written word that each belongs to.
 fn parts_of(text: &str) -> Vec<(String, u32)> {
     let mut parts = Vec::new();
     for (piece, number) in text.split_whitespace().zip(1..) {
         let piece = piece.replace(['’', '‘'], "'").replace('−', "-");
         let piece = piece.replace(['—', '–', ';', '…', '(', ')', '[', ']'], ", ");
-        parts.extend(piece.split_whitespace().map(|part| (with_zero(part), number)));
+        parts.extend(piece.split_whitespace().map(|part| (with_leading_zero(part), number)));
     }
     parts
 }
 
-/// A part with the zero that is left out before a point, as in `-.5` and `$.50`.
-fn with_zero(part: &str) -> String {
+/// Adds the zero that is omitted before a decimal point, as in `-.5` and `$.50`.
+fn with_leading_zero(part: &str) -> String {
     let is_digit = |c: Option<char>| c.is_some_and(|c| c.is_ascii_digit());
     match part.split_once('.') {
         Some((before, after))
@@ -141,85 +143,89 @@ fn with_zero(part: &str) -> String {
     }
 }
 
-/// The mark at the end of a piece of text, behind which there may be quotes.
-fn mark(piece: &str) -> Option<Mark> {
+/// Clause end at the end of a piece of text, before closing quotes.
+fn clause_end(piece: &str) -> Option<ClauseEnd> {
     match piece.trim_end_matches(QUOTES).chars().next_back()? {
-        '.' => Some(Mark::Stop),
-        ',' | ':' => Some(Mark::Comma),
-        '?' => Some(Mark::Question),
-        '!' => Some(Mark::Exclamation),
+        '.' => Some(ClauseEnd::Statement),
+        ',' | ':' => Some(ClauseEnd::Comma),
+        '?' => Some(ClauseEnd::Question),
+        '!' => Some(ClauseEnd::Exclamation),
         _ => None,
     }
 }
 
-/// What an abbreviation means, whatever quotes and marks are around it, and those behind it.
+/// Spoken form of an abbreviation, regardless of surrounding quotes, and the punctuation after it.
 fn abbreviation(lower: &str) -> Option<(&'static str, &str)> {
     let inner = lower.trim_start_matches(QUOTES);
-    let (name, behind) = inner.split_at(inner.rfind('.')? + 1);
-    let said = lookup(ABBREVIATIONS, name).filter(|_| !behind.contains(char::is_alphanumeric))?;
-    Some((said, behind))
+    let (name, rest) = inner.split_at(inner.rfind('.')? + 1);
+    let spoken = lookup(ABBREVIATIONS, name).filter(|_| !rest.contains(char::is_alphanumeric))?;
+    Some((spoken, rest))
 }
 
 pub(super) fn lookup(table: &[(&str, &'static str)], key: &str) -> Option<&'static str> {
-    table.iter().find(|(name, _)| *name == key).map(|(_, said)| *said)
+    table.iter().find(|(name, _)| *name == key).map(|(_, spoken)| *spoken)
 }
 
-/// Adds the words of a piece without spaces.
-fn say(piece: &str, words: &mut Vec<String>, is_known: &impl Fn(&str) -> bool) {
+/// Appends the words of a piece without whitespace.
+fn push_piece(piece: &str, words: &mut Vec<String>, is_known: &impl Fn(&str) -> bool) {
     let lower = piece.to_lowercase();
-    let said = abbreviation(&lower).map(|(said, _)| said).or_else(|| lookup(SIGNS, &lower));
-    if let Some(said) = said {
-        words.extend(said.split(' ').map(str::to_owned));
+    let spoken = abbreviation(&lower).map(|(spoken, _)| spoken).or_else(|| lookup(SIGNS, &lower));
+    if let Some(spoken) = spoken {
+        words.extend(spoken.split(' ').map(str::to_owned));
         return;
     }
-    let core = piece.trim_matches(|c: char| !(is_inside(c) || matches!(c, '-' | '+')));
-    if number(core, words, is_known) || unit(core, words) {
+    let core = piece.trim_matches(|c: char| !(is_word_char(c) || matches!(c, '-' | '+')));
+    if push_numeric(core, words, is_known) || push_unit(core, words) {
         return;
     }
-    for part in parts(core).split(' ') {
+    for part in separate_parts(core).split(' ') {
         let has_digits = part.contains(|c: char| c.is_ascii_digit());
-        if !number(part, words, is_known) {
-            if has_digits { mixed(part, words, is_known) } else { plain(part, words, is_known) }
+        if !push_numeric(part, words, is_known) {
+            if has_digits {
+                push_mixed(part, words, is_known);
+            } else {
+                push_plain(part, words, is_known);
+            }
         }
     }
 }
 
-/// Whether it belongs to a word or a number wherever it stands.
-pub(super) fn is_inside(c: char) -> bool {
+/// True if the character belongs to a word or a number in any position.
+pub(super) fn is_word_char(c: char) -> bool {
     c.is_alphanumeric() || matches!(c, '%' | '°' | '$' | '€' | '£')
 }
 
-/// Words and numbers with spaces between them; a point, a comma or a colon between digits belongs
-/// to a number.
-fn parts(core: &str) -> String {
+/// Separates words and numbers by spaces. A point, a comma, or a colon between digits belongs to a
+/// number.
+fn separate_parts(core: &str) -> String {
     let is_digit = |at: usize| core.as_bytes().get(at).is_some_and(u8::is_ascii_digit);
     let is_kept = |at: usize, c: char| match c {
         '\'' => true,
         '.' | ',' | ':' => at > 0 && is_digit(at - 1) && is_digit(at + 1),
-        c => is_inside(c),
+        c => is_word_char(c),
     };
     core.char_indices().map(|(at, c)| if is_kept(at, c) { c } else { ' ' }).collect()
 }
 
-/// Adds a word, or a unit behind a number.
-fn plain(part: &str, words: &mut Vec<String>, is_known: &impl Fn(&str) -> bool) {
-    if !unit(part, words) {
-        word(part, false, words, is_known);
+/// Appends a word, or a unit after a number.
+fn push_plain(part: &str, words: &mut Vec<String>, is_known: &impl Fn(&str) -> bool) {
+    if !push_unit(part, words) {
+        push_word(part, false, words, is_known);
     }
 }
 
-/// Adds a unit behind a number; false when it is none.
-fn unit(part: &str, words: &mut Vec<String>) -> bool {
+/// Appends a unit after a number. Returns false if `part` is not one.
+fn push_unit(part: &str, words: &mut Vec<String>) -> bool {
     let lower = part.to_lowercase();
-    // Units are words of their own elsewhere: "am" is a verb.
-    let behind_number = words.last().is_some_and(|word| numbers::is_number_word(word));
-    let known = lookup(UNITS, &lower).or_else(|| money::currency(&lower));
-    let known = known.filter(|_| behind_number || lower == "pm");
-    known.inspect(|unit| say_unit(unit, words)).is_some()
+    // Elsewhere, units are ordinary words: "am" is a verb.
+    let is_after_number = words.last().is_some_and(|word| numbers::is_number_word(word));
+    let known = lookup(UNITS, &lower).or_else(|| money::currency_name(&lower));
+    let known = known.filter(|_| is_after_number || lower == "pm");
+    known.inspect(|unit| push_unit_name(unit, words)).is_some()
 }
 
-/// Adds the name of a unit: of one, or of more or less than that.
-fn say_unit(unit: &str, words: &mut Vec<String>) {
+/// Appends the name of a unit, in the singular after "one".
+fn push_unit_name(unit: &str, words: &mut Vec<String>) {
     let is_one = match words.as_slice() {
         [.., before, last] => {
             last == "one" && !numbers::is_number_word(before) && before != "point"
@@ -232,8 +238,8 @@ fn say_unit(unit: &str, words: &mut Vec<String>) {
     words.extend(rest.split_whitespace().map(str::to_owned));
 }
 
-/// Adds the words and the numbers of a part that has both.
-fn mixed(part: &str, words: &mut Vec<String>, is_known: &impl Fn(&str) -> bool) {
+/// Appends the words and numbers of a part that contains both.
+fn push_mixed(part: &str, words: &mut Vec<String>, is_known: &impl Fn(&str) -> bool) {
     let is_numeric = |c: char| c.is_ascii_digit() || matches!(c, '.' | ',' | ':');
     let mut rest = part;
     while let Some(first) = rest.chars().next() {
@@ -241,34 +247,35 @@ fn mixed(part: &str, words: &mut Vec<String>, is_known: &impl Fn(&str) -> bool) 
         let (run, after) = rest.split_at(end);
         rest = after;
         if !is_numeric(first) {
-            word(run, true, words, is_known);
-        } else if !(numbers::time(run, words) || numbers::written(run, words)) {
+            push_word(run, true, words, is_known);
+        } else if !(numbers::push_time(run, words) || numbers::push_number(run, words)) {
             for digits in run.split(|c: char| !c.is_ascii_digit()) {
-                numbers::written(digits, words);
+                numbers::push_number(digits, words);
             }
         }
     }
 }
 
-/// Adds a word, or the letters of an unknown one: in capitals, or beside a number and without vowel.
-fn word(
+/// Appends a word. An unknown word is spelled if it is in capitals, or if it adjoins a number and
+/// has no vowel.
+fn push_word(
     part: &str,
-    beside_number: bool,
+    adjoins_number: bool,
     words: &mut Vec<String>,
     is_known: &impl Fn(&str) -> bool,
 ) {
     let letters: String = part.to_lowercase().chars().filter_map(plain_letter).collect();
     let letters = letters.trim_matches('\'');
     let capitals = part.len() > 1 && part.chars().all(char::is_uppercase);
-    let unsayable = beside_number && !letters.contains(['a', 'e', 'i', 'o', 'u', 'y']);
-    if (capitals || unsayable) && !is_known(letters) {
+    let is_unpronounceable = adjoins_number && !letters.contains(['a', 'e', 'i', 'o', 'u', 'y']);
+    if (capitals || is_unpronounceable) && !is_known(letters) {
         words.extend(letters.chars().filter(|c| *c != '\'').map(String::from));
     } else if !letters.is_empty() {
         words.push(letters.to_owned());
     }
 }
 
-/// The letter of the alphabet that a letter with or without an accent is read as.
+/// The letter without its accent; `None` for other characters.
 fn plain_letter(letter: char) -> Option<char> {
     Some(match letter {
         'a'..='z' | '\'' => letter,
@@ -283,40 +290,43 @@ fn plain_letter(letter: char) -> Option<char> {
     })
 }
 
-/// Adds a number: with a currency before it, a unit or an ending behind it; false when it is none.
-fn number(text: &str, words: &mut Vec<String>, is_known: &impl Fn(&str) -> bool) -> bool {
-    if numbers::time(text, words) || numbers::written(text, words) || money(text, words) {
+/// Appends a number with a currency, a unit, or a suffix. Returns false if `text` is not one.
+fn push_numeric(text: &str, words: &mut Vec<String>, is_known: &impl Fn(&str) -> bool) -> bool {
+    if numbers::push_time(text, words)
+        || numbers::push_number(text, words)
+        || push_money(text, words)
+    {
         return true;
     }
-    let (value, unit) = behind_digits(text);
+    let (value, unit) = split_after_digits(text);
     let lower = unit.to_lowercase();
     if matches!(lower.as_str(), "st" | "nd" | "rd" | "th") {
-        return numbers::ordinal(value, words);
+        return numbers::push_ordinal(value, words);
     }
     if let ("s" | "'s", Some(year)) = (lower.as_str(), decade(value, words)) {
-        numbers::decade(year, words);
+        numbers::push_decade(year, words);
         return true;
     }
     let known = lookup(UNITS, &lower);
     if known.is_none() && (unit.is_empty() || !unit.chars().all(char::is_alphabetic)) {
         return false;
     }
-    if !(numbers::time(value, words) || numbers::written(value, words)) {
+    if !(numbers::push_time(value, words) || numbers::push_number(value, words)) {
         return false;
     }
     match known {
-        Some(unit) => say_unit(unit, words),
-        None => word(unit, true, words, is_known),
+        Some(unit) => push_unit_name(unit, words),
+        None => push_word(unit, true, words, is_known),
     }
     true
 }
 
-/// What ends with the last digit of `text`, and what is behind that.
-pub(super) fn behind_digits(text: &str) -> (&str, &str) {
+/// Splits `text` after its last digit.
+pub(super) fn split_after_digits(text: &str) -> (&str, &str) {
     text.split_at(text.rfind(|c: char| c.is_ascii_digit()).map_or(0, |at| at + 1))
 }
 
-/// The year that a decade begins with, `1990` or behind "the" `90`: others with an `s` are seconds.
+/// First year of a decade: `1990`, or `90` after "the". Any other number with an `s` is in seconds.
 fn decade(value: &str, words: &[String]) -> Option<u64> {
     let year = value.parse().ok().filter(|year| year % 10 == 0)?;
     let is_short = words.last().is_some_and(|word| word == "the") && (20..100).contains(&year);
@@ -331,11 +341,11 @@ mod tests {
         let known = ["turn", "ok", "i"];
         let found = clauses(text, |word| known.contains(&word));
         let written = found.iter().map(|clause| {
-            let mark = match clause.mark {
-                Mark::Stop => '.',
-                Mark::Comma => ',',
-                Mark::Question => '?',
-                Mark::Exclamation => '!',
+            let mark = match clause.end {
+                ClauseEnd::Statement => '.',
+                ClauseEnd::Comma => ',',
+                ClauseEnd::Question => '?',
+                ClauseEnd::Exclamation => '!',
             };
             format!("{}{mark}", clause.words.join(" "))
         });
@@ -343,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn text_is_split_at_its_marks() {
+    fn text_is_split_at_punctuation() {
         check("Hello, Anna! How are you?", "hello, anna! how are you?");
         check("It's done", "it's done.");
         check("He said \"stop.\" Then - nothing", "he said stop. then nothing.");
@@ -368,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn units_are_those_of_one_or_of_many() {
+    fn units_are_singular_or_plural() {
         let cases = [
             ("100 km/h, 5 m/s", "one hundred kilometers per hour, five meters per second."),
             ("100km/h and 1 km/h", "one hundred kilometers per hour and one kilometer per hour."),
@@ -384,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_said_beside_any_letters() {
+    fn numbers_may_adjoin_letters() {
         let cases = [
             ("16GB or 16gb", "sixteen g b or sixteen g b."),
             ("a 4K camera", "a four k camera."),
@@ -410,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn money_is_said_with_its_sign_scale_and_cents() {
+    fn money_has_sign_scale_and_cents() {
         let cases = [
             ("$5m", "five million dollars."),
             ("$5k or £1.2bn", "five thousand dollars or one point two billion pounds."),
@@ -442,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn decades_are_no_seconds() {
+    fn decades_are_not_seconds() {
         let cases = [
             ("the 1990s", "the nineteen nineties."),
             ("the 1990's", "the nineteen nineties."),
@@ -457,7 +467,7 @@ mod tests {
     }
 
     #[test]
-    fn abbreviations_end_no_clause() {
+    fn abbreviations_do_not_end_a_clause() {
         check("Mr. Smith met Dr. Jones.", "mister smith met doctor jones.");
         check("at 5 p.m. on Monday", "at five p m on monday.");
         check("fruit, e.g., apples, etc., too", "fruit, for example, apples, et cetera, too.");
@@ -473,7 +483,7 @@ mod tests {
     }
 
     #[test]
-    fn words_know_what_is_written() {
+    fn spoken_words_refer_to_written_words() {
         let found = clauses("At 7:30 (or later) Dr. Jones — well, she — came.", |_| true);
         let words = found.iter().flat_map(|clause| clause.words.iter().zip(&clause.written));
         let words: Vec<_> = words.map(|(word, number)| format!("{word} {number}")).collect();
@@ -491,6 +501,6 @@ mod tests {
         let found = clauses(&format!("It is 3.{}.", "1".repeat(100)), |_| true);
         let about = found.iter().map(|clause| (clause.words.len(), clause.written.len()));
         assert_eq!(about.collect::<Vec<_>>(), [(24, 24), (24, 24), (24, 24), (32, 32)]);
-        assert_eq!((found[0].mark, found[3].mark), (Mark::Comma, Mark::Stop));
+        assert_eq!((found[0].end, found[3].end), (ClauseEnd::Comma, ClauseEnd::Statement));
     }
 }

@@ -1,56 +1,56 @@
-//! What the vocoder filters: the spectra of a pulse for each period of the pitch, and of noise.
+//! Excitation of the vocoder: spectra of a pulse train at the pitch, and of noise.
 
 use std::f64::consts::TAU;
 
-/// Pulses lie at multiples of this part of a sample, so that a table has all their angles.
-const PARTS: usize = 64;
-/// Power of the noise in every part of every bin.
+/// Resolution of pulse times, in parts of a sample. A cosine table covers all their angles.
+const SUBSAMPLES: usize = 64;
+/// RMS amplitude of the noise in the real and imaginary part of every bin.
 const NOISE_AMPLITUDE: f32 = 12.0;
+/// Length of a window in hops.
+const HOPS_PER_WINDOW: usize = 3;
 
-/// Makes the spectra of pulses and noise in windows of three hops, centred on each hop.
+/// Computes the spectra of pulses and noise in Hann windows centered on each hop.
 ///
-/// A pulse at the time t of a window w is known in closed form: w(t) exp(-i 2 π k t / N) in bin k.
+/// The spectrum of a pulse at time t in a window w of N samples is known in closed form: bin k is
+/// w(t) exp(-i 2 π k t / N).
 #[derive(Debug)]
-pub(crate) struct Source {
+pub(crate) struct Excitation {
     hop: usize,
     /// Samples of a window.
     window: usize,
     rate: f64,
-    /// A period of the cosine, `window * PARTS` values.
+    /// One period of the cosine in `window * SUBSAMPLES` values.
     cosine: Vec<f32>,
 }
 
-/// The pulses of a clause, made as its pitch becomes known.
+/// Pulse train of a clause, extended as its pitch becomes known.
 #[derive(Debug, Default)]
 pub(crate) struct Pulses {
-    /// Time in `PARTS` of a sample, and strength, of each.
+    /// Time, in units of 1 / `SUBSAMPLES` samples, and amplitude of each pulse.
     all: Vec<(usize, f32)>,
-    /// Hops whose pulses are made.
+    /// Number of hops that are covered.
     hops: usize,
-    /// Periods since the begin.
+    /// Phase in periods since the start.
     phase: f64,
 }
 
-/// Windows are this many hops long.
-const OVERLAP: usize = 3;
-
-impl Source {
+impl Excitation {
     pub(crate) fn new(hop: usize, rate: u32) -> Self {
-        let window = hop * OVERLAP;
-        let circle = window * PARTS;
-        let cosine = (0..circle).map(|at| (TAU * at as f64 / circle as f64).cos() as f32).collect();
+        let window = hop * HOPS_PER_WINDOW;
+        let len = window * SUBSAMPLES;
+        let cosine = (0..len).map(|at| (TAU * at as f64 / len as f64).cos() as f32).collect();
         Self { hop, window, rate: f64::from(rate), cosine }
     }
 
-    /// Numbers of a spectrum: real parts, then imaginary ones.
-    pub(crate) fn rows(&self) -> usize {
+    /// Numbers per spectrum: the real parts, then the imaginary parts.
+    pub(crate) fn spectrum_len(&self) -> usize {
         self.window + 2
     }
 
-    /// Adds the pulses of the hops whose pitch, in hertz and 0 for none, is known on both sides.
-    /// With `is_whole` there is no more pitch to come.
-    pub(crate) fn extend(&self, pulses: &mut Pulses, pitch: &[f32], is_whole: bool) {
-        let until = if is_whole { pitch.len() } else { pitch.len().saturating_sub(1) };
+    /// Adds the pulses of the hops whose neighbors' `pitch`, in hertz and 0 if unvoiced, is known.
+    /// With `is_complete`, no more pitch follows.
+    pub(crate) fn extend(&self, pulses: &mut Pulses, pitch: &[f32], is_complete: bool) {
+        let until = if is_complete { pitch.len() } else { pitch.len().saturating_sub(1) };
         let at =
             |hop: Option<usize>| hop.and_then(|hop| pitch.get(hop)).map_or(0.0, |&p| f64::from(p));
         for hop in pulses.hops..until {
@@ -62,15 +62,15 @@ impl Source {
                 if here <= 0.0 {
                     break;
                 }
-                let place = (sample as f64 + 0.5) / self.hop as f64;
-                let hertz = first + (last - first) * place;
+                let fraction = (sample as f64 + 0.5) / self.hop as f64;
+                let hertz = first + (last - first) * fraction;
                 let step = hertz / self.rate;
                 let period = pulses.phase.floor();
                 pulses.phase += step;
                 if pulses.phase.floor() > period {
                     let beyond = (pulses.phase - pulses.phase.floor()) / step;
                     let time = (hop * self.hop + sample + 1) as f64 - beyond;
-                    let time = (time * PARTS as f64).round().max(0.0) as usize;
+                    let time = (time * SUBSAMPLES as f64).round().max(0.0) as usize;
                     pulses.all.push((time, (self.rate / hertz).sqrt() as f32));
                 }
             }
@@ -78,46 +78,48 @@ impl Source {
         pulses.hops = pulses.hops.max(until);
     }
 
-    /// Writes the spectra of the pulses in the windows of the hops from `first` on, which may lie
-    /// before the begin: `out` has a row of hops for each number of a spectrum.
+    /// Writes the pulse spectra of `hops` hops from `first` on, which may be negative. `out` has
+    /// one row of hops per number of a spectrum.
     pub(crate) fn pulses(&self, pulses: &Pulses, first: isize, hops: usize, out: &mut [f32]) {
         out.fill(0.0);
-        let circle = self.cosine.len();
-        let hop_parts = self.hop * PARTS;
-        let bins = self.rows() / 2;
-        for &(time, strength) in &pulses.all {
-            // The windows that this pulse lies in begin in its hop and in the two before.
-            for part in 0..OVERLAP {
-                let begin = (time / hop_parts) as isize - part as isize;
+        let table_len = self.cosine.len();
+        let hop_subsamples = self.hop * SUBSAMPLES;
+        let bins = self.spectrum_len() / 2;
+        for &(time, amplitude) in &pulses.all {
+            // The windows that contain this pulse begin in its hop and in the two hops before.
+            for back in 0..HOPS_PER_WINDOW {
+                let begin = (time / hop_subsamples) as isize - back as isize;
                 let column = begin + 1 - first;
                 if column < 0 || column >= hops as isize {
                     continue;
                 }
                 let column = column as usize;
-                let local = (time as isize - begin * hop_parts as isize) as usize;
-                let weight = strength * (0.5 - 0.5 * self.cosine[local]);
-                let mut turn = 0;
+                let local = (time as isize - begin * hop_subsamples as isize) as usize;
+                let weight = amplitude * (0.5 - 0.5 * self.cosine[local]);
+                let mut angle = 0;
                 for bin in 0..bins {
+                    // sin(x) = cos(x - π/2)
                     let quarter_back =
-                        if turn < circle / 4 { turn + circle } else { turn } - circle / 4;
-                    out[bin * hops + column] += weight * self.cosine[turn];
+                        if angle < table_len / 4 { angle + table_len } else { angle }
+                            - table_len / 4;
+                    out[bin * hops + column] += weight * self.cosine[angle];
                     out[(bins + bin) * hops + column] -= weight * self.cosine[quarter_back];
-                    turn += local;
-                    if turn >= circle {
-                        turn -= circle;
+                    angle += local;
+                    if angle >= table_len {
+                        angle -= table_len;
                     }
                 }
             }
         }
     }
 
-    /// Writes noise for the hops from `first` on, the same for the same hop and `seed` every time.
+    /// Writes noise for `hops` hops from `first` on. It depends only on the hop and on `seed`.
     pub(crate) fn noise(&self, seed: u64, first: isize, hops: usize, out: &mut [f32]) {
         let scale = NOISE_AMPLITUDE * 12_f32.sqrt();
         for column in 0..hops {
             let hop = first.wrapping_add_unsigned(column) as u64;
             let mut state = seed ^ hop.wrapping_mul(0xd6e8_feb8_6659_fd93);
-            for row in 0..self.rows() {
+            for row in 0..self.spectrum_len() {
                 let uniform = (split_mix(&mut state) >> 40) as f32 / (1 << 24) as f32;
                 out[row * hops + column] = (uniform - 0.5) * scale;
             }
@@ -125,7 +127,7 @@ impl Source {
     }
 }
 
-/// The generator SplitMix64 of Steele, Lea and Flood.
+/// SplitMix64 generator (Steele, Lea, and Flood, 2014).
 fn split_mix(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut mixed = *state;
@@ -139,29 +141,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pulses_come_once_a_period() {
-        let source = Source::new(160, 16_000);
+    fn pulses_occur_once_per_period() {
+        let excitation = Excitation::new(160, 16_000);
         let (mut whole, mut parts) = (Pulses::default(), Pulses::default());
         let pitch = [0.0, 100.0, 100.0, 100.0, 0.0, 0.0, 125.0, 125.0];
-        source.extend(&mut whole, &pitch, true);
+        excitation.extend(&mut whole, &pitch, true);
         for known in 1..=pitch.len() {
-            source.extend(&mut parts, &pitch[..known], known == pitch.len());
+            excitation.extend(&mut parts, &pitch[..known], known == pitch.len());
         }
         assert_eq!(whole.all, parts.all);
-        let times: Vec<f64> = whole.all.iter().map(|&(t, _)| t as f64 / PARTS as f64).collect();
+        let times: Vec<f64> =
+            whole.all.iter().map(|&(t, _)| t as f64 / SUBSAMPLES as f64).collect();
         assert_eq!(times[..2], [320.0, 480.0]);
         assert!((times[4] - times[3] - 128.0).abs() < 1.0, "{times:?}");
     }
 
-    /// The spectrum of a window by the definition of the discrete Fourier transform.
+    /// Compares with the definition of the discrete Fourier transform.
     #[test]
-    fn a_spectrum_is_that_of_the_windowed_pulse() {
-        let source = Source::new(16, 1600);
-        let pulses = Pulses { all: vec![(20 * PARTS, 2.0)], ..Pulses::default() };
+    fn spectra_are_those_of_the_windowed_pulse() {
+        let excitation = Excitation::new(16, 1600);
+        let pulses = Pulses { all: vec![(20 * SUBSAMPLES, 2.0)], ..Pulses::default() };
         let hops = 4;
-        let mut found = vec![0.0; source.rows() * hops];
-        source.pulses(&pulses, 0, hops, &mut found);
-        // The window of hop 1 begins at sample 0, that of hop 2 at 16; hop 3's ends where 20 is not.
+        let mut found = vec![0.0; excitation.spectrum_len() * hops];
+        excitation.pulses(&pulses, 0, hops, &mut found);
+        // The window of hop 1 begins at sample 0, that of hop 2 at 16, that of hop 3 at 32: after
+        // the pulse at 20.
         for (hop, local) in [(1, 20.0), (2, 4.0)] {
             for bin in 0..25 {
                 let weight = 2.0 * (0.5 - 0.5 * (TAU * local / 48.0_f64).cos());
@@ -172,15 +176,15 @@ mod tests {
                 assert!((imaginary + weight * angle.sin()).abs() < 1e-5, "hop {hop}, bin {bin}");
             }
         }
-        assert!((0..source.rows()).all(|row| found[row * hops + 3] == 0.0));
+        assert!((0..excitation.spectrum_len()).all(|row| found[row * hops + 3] == 0.0));
     }
 
     #[test]
-    fn noise_depends_on_the_hop_alone() {
-        let source = Source::new(160, 16_000);
+    fn noise_depends_only_on_the_hop() {
+        let excitation = Excitation::new(160, 16_000);
         let (mut one, mut two) = (vec![0.0; 482 * 4], vec![0.0; 482 * 3]);
-        source.noise(7, -1, 4, &mut one);
-        source.noise(7, 1, 3, &mut two);
+        excitation.noise(7, -1, 4, &mut one);
+        excitation.noise(7, 1, 3, &mut two);
         assert!((0..482).all(|row| one[row * 4 + 2] == two[row * 3]));
         let power = one.iter().map(|value| value * value).sum::<f32>() / one.len() as f32;
         assert!((power.sqrt() / NOISE_AMPLITUDE - 1.0).abs() < 0.05, "{power}");

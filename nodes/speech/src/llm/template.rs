@@ -1,0 +1,104 @@
+//! Chat template of a model package, as tokens.
+
+use std::path::Path;
+
+use afferent_package::Chat;
+use afferent_text::{TextError, Tokenizer};
+
+/// The texts of [`Chat`] as tokens.
+pub(super) struct ChatTemplate {
+    /// Tokenizer that encodes special tokens in user text as plain text.
+    pub(super) plain: Tokenizer,
+    begin: Vec<u32>,
+    system: Option<MessageTemplate>,
+    pub(super) user: MessageTemplate,
+    /// Tokens before an answer.
+    pub(super) answer: Vec<u32>,
+    /// Tokens after an answer.
+    pub(super) end: Vec<u32>,
+    /// First token of a tool call.
+    pub(super) call: Option<u32>,
+    pub(super) result: Option<MessageTemplate>,
+    /// Names of the tools, and of the fields of their results.
+    pub(super) result_fields: Vec<(String, Vec<String>)>,
+}
+
+/// Template of one message, split at `{text}`.
+#[derive(Clone)]
+pub(super) struct MessageTemplate {
+    before: Vec<u32>,
+    /// Whitespace at the end of the text before the message, which is encoded with the message.
+    lead: String,
+    after: Vec<u32>,
+}
+
+impl ChatTemplate {
+    /// Encodes `chat` with the tokenizer at `path`.
+    pub(super) fn new(path: &Path, chat: &Chat) -> Result<Self, TextError> {
+        let special = Tokenizer::open(path)?;
+        let message = |text: &String| MessageTemplate::new(&special, text);
+        let encoded = |text: &str| special.encode(text);
+        let token = |name: &String| {
+            let reason = format!(
+                "chat.call in model.yaml is {name:?}, which is not a token of this tokenizer"
+            );
+            let path = path.to_owned();
+            special.token_id(name).ok_or(TextError::Tokenizer { path, reason })
+        };
+        let (begin, end) = (encoded(&chat.begin)?, encoded(&chat.end)?);
+        let (user, answer) = (message(&chat.user)?, encoded(&chat.answer)?);
+        let system = chat.system.as_ref().map(message).transpose()?;
+        let result = chat.result.as_ref().map(message).transpose()?;
+        let call = chat.call.as_ref().map(token).transpose()?;
+        let mut used = [begin.as_slice(), &answer, &end].concat();
+        for message in [Some(&user), system.as_ref(), result.as_ref()].into_iter().flatten() {
+            used.extend(message.before.iter().chain(&message.after));
+        }
+        used.extend(call);
+        Ok(Self {
+            plain: special.with_special_as_text(&used),
+            begin,
+            system,
+            user,
+            answer,
+            end,
+            call,
+            result,
+            result_fields: chat
+                .tools
+                .iter()
+                .map(|tool| (tool.name.clone(), tool.result.keys().cloned().collect()))
+                .collect(),
+        })
+    }
+
+    /// Tokens at the start of every prompt.
+    pub(super) fn prefix(&self, system: Option<&str>) -> Result<Vec<u32>, TextError> {
+        let mut tokens = self.begin.clone();
+        if let (Some(message), Some(text)) = (&self.system, system) {
+            tokens.extend(message.encode(self, text)?);
+        }
+        Ok(tokens)
+    }
+}
+
+impl MessageTemplate {
+    fn new(special: &Tokenizer, text: &str) -> Result<Self, TextError> {
+        let (before, after) = text.split_once("{text}").unwrap_or((text, ""));
+        let bare = before.trim_end();
+        let lead = before[bare.len()..].to_owned();
+        Ok(Self { before: special.encode(bare)?, lead, after: special.encode(after)? })
+    }
+
+    /// Tokens of a message with the text `text`.
+    pub(super) fn encode(
+        &self,
+        template: &ChatTemplate,
+        text: &str,
+    ) -> Result<Vec<u32>, TextError> {
+        let mut tokens = self.before.clone();
+        tokens.extend(template.plain.encode(&format!("{}{text}", self.lead))?);
+        tokens.extend_from_slice(&self.after);
+        Ok(tokens)
+    }
+}
