@@ -1,4 +1,4 @@
-//! Which crate may depend on which.
+//! Allowed dependencies between the crates of the workspace.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::tree;
 
-/// Folder of a crate, and the folders of those of ours that it may depend on.
+/// Folder of a crate, and the folders of the workspace crates that it may depend on.
 const ARROWS: &[(&str, &[&str])] = &[
     ("runtime/core", &[]),
     ("runtime/flatbuffer", &[]),
@@ -40,7 +40,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("tests/*", ANYTHING),
 ];
 
-/// Folders of the table.
+/// Folders in the table.
 pub(crate) fn folders() -> impl Iterator<Item = &'static str> {
     ARROWS.iter().map(|(folder, _)| *folder)
 }
@@ -48,7 +48,7 @@ pub(crate) fn folders() -> impl Iterator<Item = &'static str> {
 const ANYTHING: &[&str] =
     &["runtime/*", "backends/*", "graph/*", "nodes/*", "launch", "tools/*", "tests/*"];
 
-/// Crates that the tests of every crate may use in addition.
+/// Additional crates that every crate may use as dev-dependencies.
 const IN_TESTS: &[&str] = &["runtime/kernels", "backends/xnnpack", "graph/messages"];
 
 #[test]
@@ -58,7 +58,7 @@ fn arrows_point_one_way() {
     for package in tree::packages(&metadata) {
         let folder = folder(package["manifest_path"].as_str().expect("a path"), true);
         for dependency in package["dependencies"].as_array().expect("a list") {
-            // One of ours has a path, one of others a source.
+            // Only crates of the workspace have a path.
             let Some(path) = dependency["path"].as_str() else { continue };
             faults.extend(fault(&folder, &self::folder(path, false), &dependency["kind"]));
         }
@@ -66,23 +66,23 @@ fn arrows_point_one_way() {
     tree::expect_none(faults);
 }
 
-/// What is wrong with an arrow from the crate in one folder to the one in another.
+/// Error message if the crate in folder `from` must not depend on the crate in folder `to`.
 fn fault(from: &str, to: &str, kind: &Value) -> Option<String> {
     let Some((_, allowed)) = ARROWS.iter().find(|(pattern, _)| matches(from, pattern)) else {
         return Some(format!("{from}: no row in the table of arrows (tests/tidy/src/arrows.rs)"));
     };
     let to_itself = from == to && kind == "dev";
     let in_tests = kind == "dev" && IN_TESTS.contains(&to);
-    let fine = to_itself || in_tests || allowed.iter().any(|pattern| matches(to, pattern));
-    (!fine).then(|| format!("{from}/Cargo.toml: must not depend on {to}"))
+    let is_allowed = to_itself || in_tests || allowed.iter().any(|pattern| matches(to, pattern));
+    (!is_allowed).then(|| format!("{from}/Cargo.toml: must not depend on {to}"))
 }
 
-/// The folder of a crate, from the root.
+/// Folder of a crate, relative to the root.
 fn folder(path: &str, manifest: bool) -> String {
     let path = Path::new(path);
-    let folder = if manifest { path.parent().expect("a manifest lies in a folder") } else { path };
+    let folder = if manifest { path.parent().expect("a manifest is in a folder") } else { path };
     let folder = folder.canonicalize().expect("the crate exists");
-    let local = folder.strip_prefix(tree::root()).expect("the crate lies in the workspace");
+    let local = folder.strip_prefix(tree::root()).expect("the crate is in the workspace");
     local.to_str().expect("names are UTF-8").replace('\\', "/")
 }
 
@@ -94,7 +94,7 @@ fn matches(folder: &str, pattern: &str) -> bool {
 }
 
 #[test]
-fn backward_arrows_are_found() {
+fn wrong_dependencies_are_found() {
     let (normal, dev) = (Value::Null, Value::from("dev"));
     let wrong = [
         ("runtime/executor", "runtime/kernels"),

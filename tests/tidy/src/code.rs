@@ -1,6 +1,6 @@
-//! Rust text without its comments and literals.
+//! Rust source without comments and literals.
 
-/// The code of `source`: comments are gone, literals are empty, lines are kept.
+/// Removes comments and literals from `source` and keeps line breaks.
 pub(crate) fn code(source: &str) -> String {
     let (mut code, mut rest) = (String::with_capacity(source.len()), source);
     while let Some(first) = rest.chars().next() {
@@ -15,14 +15,15 @@ pub(crate) fn code(source: &str) -> String {
     code
 }
 
-/// Whether `word` stands in `code`, not as a part of a longer name.
+/// True if `code` contains `word` as a whole identifier.
 pub(crate) fn has_word(code: &str, word: &str) -> bool {
-    let part = |character: char| character.is_alphanumeric() || character == '_';
-    code.match_indices(word)
-        .any(|(at, _)| !code[..at].ends_with(part) && !code[at + word.len()..].starts_with(part))
+    let is_word = |character: char| character.is_alphanumeric() || character == '_';
+    code.match_indices(word).any(|(at, _)| {
+        !code[..at].ends_with(is_word) && !code[at + word.len()..].starts_with(is_word)
+    })
 }
 
-/// Length of the comment that `rest` starts with.
+/// Length of the comment at the start of `rest`.
 fn comment(rest: &str) -> Option<usize> {
     if rest.starts_with("//") {
         return Some(rest.find('\n').unwrap_or(rest.len()));
@@ -42,7 +43,7 @@ fn comment(rest: &str) -> Option<usize> {
     Some(rest.len())
 }
 
-/// Length of the string or character that `rest` starts with, after `code`.
+/// Length of the string or character literal at the start of `rest`, which follows `code`.
 fn literal(code: &str, rest: &str) -> Option<usize> {
     let end = |close: &str| rest[1..].find(close).map_or(rest.len(), |at| 1 + at + close.len());
     if rest.starts_with('"') {
@@ -60,7 +61,7 @@ fn literal(code: &str, rest: &str) -> Option<usize> {
     }
 }
 
-/// Length of a literal with escapes, up to and with `close`.
+/// Length of a literal with escapes, including `close`.
 fn escaped(rest: &str, close: char) -> usize {
     let mut after_backslash = false;
     for (at, character) in rest.char_indices().skip(1) {
@@ -73,7 +74,7 @@ fn escaped(rest: &str, close: char) -> usize {
 }
 
 #[test]
-fn comments_and_literals_are_no_code() {
+fn comments_and_literals_are_removed() {
     let check = |source: &str, expected: &str| assert_eq!(code(source), expected, "{source}");
     check("a // b\nc", "a \nc");
     check("a /* b /* c */ d\n */ e", "a \n e");
@@ -84,7 +85,7 @@ fn comments_and_literals_are_no_code() {
 }
 
 #[test]
-fn a_word_is_not_a_part_of_a_name() {
+fn words_are_whole_identifiers() {
     assert!(has_word("unsafe { x }", "unsafe") && has_word("{unsafe}", "unsafe"));
     assert!(!has_word("deny(unsafe_code) NotUnsafe not_unsafe", "unsafe"));
 }

@@ -1,22 +1,22 @@
-//! Length, header, name and size of a file.
+//! Length, header, name and size of files.
 
 use std::fs;
 
 use crate::tree;
 
-/// Longest file of Rust or Python, tests included.
+/// Maximum number of lines of a Rust or Python file, including tests.
 const MAX_LINES: usize = 800;
 
-/// Names that do not tell what a file holds.
+/// File names that do not describe the contents.
 const VAGUE: &[&str] = &["util.rs", "utils.rs", "helpers.rs", "common.rs", "misc.rs", "mod.rs"];
 
-/// Largest file that needs no reason.
+/// Maximum size of a file that is not in [`LARGE`].
 const MAX_BYTES: u64 = 1 << 20;
 
-/// Larger files, with the reason.
+/// Larger files, with a reason.
 const LARGE: &[(&str, &str)] = &[
-    ("pipelines/assets/other_speech.wav", "a minute of speech that must give no false alarm"),
-    ("pipelines/models/asr/asr_xnnpack.pte", "a recognizer of 1.1 million parameters"),
+    ("pipelines/assets/other_speech.wav", "a minute of speech for false alarm tests"),
+    ("pipelines/models/asr/asr_xnnpack.pte", "a speech recognizer with 1.1 million parameters"),
     ("pipelines/models/llm/llm_8da4w.pte", "weights of a language model, 4 bits"),
     ("pipelines/models/tts/tts_xnnpack.pte", "the weights of a voice"),
 ];
@@ -27,12 +27,12 @@ fn files_are_short() {
 }
 
 #[test]
-fn files_say_what_they_are() {
+fn files_have_headers() {
     tree::expect_none(sources().filter_map(|(path, text)| no_header(path, &text)));
 }
 
 #[test]
-fn names_tell_what_a_file_holds() {
+fn file_names_are_specific() {
     tree::expect_none(tree::paths().filter_map(vague_name));
 }
 
@@ -63,19 +63,22 @@ fn no_header(path: &str, text: &str) -> Option<String> {
 
 fn vague_name(path: &str) -> Option<String> {
     let name = path.rsplit('/').next().unwrap_or_default();
-    VAGUE.contains(&name).then(|| format!("{path}: the name does not tell what the file holds"))
+    VAGUE.contains(&name).then(|| format!("{path}: the name does not describe the contents"))
 }
 
 fn wrong_size(path: &str, bytes: u64) -> Option<String> {
     match (LARGE.iter().any(|(large, _)| *large == path), bytes > MAX_BYTES) {
-        (false, true) => Some(format!("{path}: {bytes} bytes without a reason in tests/tidy")),
-        (true, false) => Some(format!("{path}: listed in tests/tidy as large, and is not")),
+        (false, true) => Some(format!(
+            "{path}: {bytes} bytes, more than {MAX_BYTES}; shrink it or list it in {}",
+            file!()
+        )),
+        (true, false) => Some(format!("{path}: listed as large in {}, but is not", file!())),
         _ => None,
     }
 }
 
 #[test]
-fn shapeless_files_are_found() {
+fn wrong_files_are_found() {
     assert!(too_long("a.rs", &"\n".repeat(801)).is_some());
     assert_eq!(too_long("a.rs", &"\n".repeat(800)), None);
     for (path, text) in [("a.rs", "use b;"), ("a.py", "import b"), ("a.py", "#!/usr/bin/python\n")]

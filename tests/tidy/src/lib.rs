@@ -1,20 +1,20 @@
-//! Rules of the house that the compiler cannot check, as ordinary tests.
+//! Rules for the repository that the compiler cannot check, as ordinary tests.
 //!
 //! | module      | rules                                                                          |
 //! |-------------|--------------------------------------------------------------------------------|
-//! | `arrows`    | which crate may depend on which                                                |
-//! | `manifests` | what a crate inherits from the workspace                                       |
-//! | `licences`  | where dependencies come from, and under which terms                            |
-//! | `files`     | length, header, name and size of a file                                        |
-//! | `lists`     | a kernel and a node stand in the list of their folder                          |
+//! | `arrows`    | allowed dependencies between crates                                            |
+//! | `manifests` | settings that every crate inherits from the workspace                          |
+//! | `licenses`  | registry and licenses of dependencies                                          |
+//! | `files`     | length, header, name and size of files                                         |
+//! | `lists`     | every kernel and node is in the list of its folder                             |
 //! | `language`  | standard terms, US spelling, first sentences of doc comments                   |
 //! | `imports`   | no circular imports between the files of a crate                               |
 //! | `documents` | length of the documents, and that they agree with the workspace                |
-//! | `words`     | no unfinished work, no skipped tests, no paths of one machine                  |
-//! | `unsafety`  | which files may opt out of safe Rust, and why                                  |
+//! | `words`     | no unfinished work, no skipped tests, no machine-specific paths                |
+//! | `unsafety`  | files that may contain `unsafe`, with reasons                                  |
 //!
-//! A rule is a function from a file to its faults; one test applies it to the tree, another shows
-//! it a file that breaks it.
+//! A rule is a function from a file to its violations. One test applies it to all files, another one
+//! to a file that violates it.
 
 #[cfg(test)]
 mod arrows;
@@ -29,7 +29,7 @@ mod imports;
 #[cfg(test)]
 mod language;
 #[cfg(test)]
-mod licences;
+mod licenses;
 #[cfg(test)]
 mod lists;
 #[cfg(test)]

@@ -1,15 +1,15 @@
-//! A kernel and a node stand in the list of their folder, in the order of the alphabet.
+//! Every kernel and node is in the list of its folder. Lists are in alphabetical order.
 
 use crate::{
     code::{code, has_word},
     tree,
 };
 
-/// Where the namespaces of kernels are: `aten.rs` is the list of the files in `aten/`.
+/// Folder of the operator namespaces. `aten.rs` lists the files in `aten/`.
 const KERNELS: &str = "runtime/kernels/src/";
 
 #[test]
-fn kernels_stand_in_the_list_of_their_namespace() {
+fn kernels_are_in_the_list_of_their_namespace() {
     let texts: Vec<(&str, String)> =
         tree::texts(".rs").filter(|(path, _)| path.starts_with(KERNELS)).collect();
     let is_list = |text: &str| text.contains("const KERNELS: &[&[Kernel]] =");
@@ -22,12 +22,12 @@ fn kernels_stand_in_the_list_of_their_namespace() {
         faults.extend(kernel_faults(path, list, &names));
         lists += 1;
     }
-    assert!(lists >= 3, "the lists of kernels are not where this test looks");
+    assert!(lists >= 3, "no kernel lists in {KERNELS}");
     tree::expect_none(faults);
 }
 
 #[test]
-fn nodes_stand_in_the_list_of_their_family() {
+fn nodes_are_in_the_list_of_their_crate() {
     let mut faults = Vec::new();
     for (path, list) in tree::texts("/src/lib.rs").filter(|(path, _)| path.starts_with("nodes/")) {
         let folder = path.replace("lib.rs", "");
@@ -38,7 +38,7 @@ fn nodes_stand_in_the_list_of_their_family() {
     tree::expect_none(faults);
 }
 
-/// Faults of a list of kernels, beside a folder with files of these names.
+/// Checks the kernel list `list` of a folder that contains the files `names`.
 fn kernel_faults(path: &str, list: &str, names: &[&str]) -> Vec<String> {
     let list = code(list);
     let modules = between(&list, "mod ", ";");
@@ -60,7 +60,7 @@ fn kernel_faults(path: &str, list: &str, names: &[&str]) -> Vec<String> {
     faults
 }
 
-/// Faults of a list of nodes, and of the files in its folder.
+/// Checks the node list `list` and the files of its crate.
 fn node_faults(path: &str, list: &str, files: &[(&str, String)]) -> Vec<String> {
     let list = code(list);
     let nodes: Vec<&str> = between(&list, "NodeDef::of::<", ">");
@@ -82,7 +82,7 @@ fn node_faults(path: &str, list: &str, files: &[(&str, String)]) -> Vec<String> 
         }
     }
     let absent = nodes.iter().filter(|node| !found.iter().any(|other| other == *node));
-    faults.extend(absent.map(|node| format!("{path}: no file here has `impl Node for {node}`")));
+    faults.extend(absent.map(|node| format!("{path}: no file has `impl Node for {node}`")));
     if !has_word(&list, "NODES") {
         faults.push(format!("{path}: has no list NODES"));
     }
@@ -91,16 +91,16 @@ fn node_faults(path: &str, list: &str, files: &[(&str, String)]) -> Vec<String> 
 
 fn not_sorted(path: &str, names: &[&str]) -> Option<String> {
     let pair = names.windows(2).find(|pair| pair[0] >= pair[1])?;
-    Some(format!("{path}: `{}` stands before `{}`", pair[0], pair[1]))
+    Some(format!("{path}: `{}` must come after `{}`", pair[0], pair[1]))
 }
 
-/// The texts that stand between `open` and the next `close`.
+/// Texts between `open` and the next `close`.
 fn between<'a>(text: &'a str, open: &str, close: &str) -> Vec<&'a str> {
     text.split(open).skip(1).filter_map(|rest| Some(rest.split_once(close)?.0)).collect()
 }
 
 #[test]
-fn gaps_in_a_list_of_kernels_are_found() {
+fn wrong_kernel_lists_are_found() {
     let list =
         "mod abs;\nmod add;\nconst KERNELS: &[&[Kernel]] =\n    &[abs::KERNELS, add::KERNELS];";
     let check = |list: &str, names: &[&str], expected: &[&str]| {
@@ -118,11 +118,11 @@ fn gaps_in_a_list_of_kernels_are_found() {
         &["aten.rs: lacks `abs::KERNELS`"],
     );
     let swapped = list.replace("abs::KERNELS, add::KERNELS", "add::KERNELS, abs::KERNELS");
-    check(&swapped, &["abs", "add"], &["aten.rs: `add` stands before `abs`"]);
+    check(&swapped, &["abs", "add"], &["aten.rs: `add` must come after `abs`"]);
 }
 
 #[test]
-fn nodes_without_place_or_contract_are_found() {
+fn wrong_node_lists_are_found() {
     let list = "pub const NODES: &[NodeEntry] = &[NodeDef::of::<Vad>];";
     let good = "ports! {\n}\nimpl Node for Vad {}\nmod tests {\nimpl Node for Fake {} }";
     let check = |list: &str, file: &str, expected: usize| {

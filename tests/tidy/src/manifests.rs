@@ -1,8 +1,8 @@
-//! What a crate inherits from the workspace: lints, edition, licence, versions.
+//! Settings that every crate inherits from the workspace: lints, edition, license, versions.
 
 use crate::tree;
 
-/// Lines that every crate has, each in its table.
+/// Required lines of a manifest, each with its table.
 const INHERITED: &[(&str, &str)] = &[
     ("[lints]", "workspace = true"),
     ("[package]", "version.workspace = true"),
@@ -18,11 +18,11 @@ fn crates_inherit_from_the_workspace() {
 }
 
 #[test]
-fn versions_stand_in_the_workspace() {
+fn versions_are_in_the_workspace_manifest() {
     tree::expect_none(crates().flat_map(|(path, text)| own_versions(path, &text)));
 }
 
-/// The crates of our workspace; one that is a workspace of its own has nothing to inherit.
+/// Manifests of the workspace crates, without crates that form a separate workspace.
 fn crates() -> impl Iterator<Item = (&'static str, String)> {
     tree::texts("/Cargo.toml").filter(|(_, text)| !text.lines().any(|line| line == "[workspace]"))
 }
@@ -37,11 +37,11 @@ fn own_versions(path: &str, manifest: &str) -> Vec<String> {
     let own = |(table, line): &(&str, &str)| {
         table.ends_with("dependencies]") && !line.contains("workspace = true")
     };
-    let fault = |(_, line)| format!("{path}: `{line}` belongs into the workspace's Cargo.toml");
+    let fault = |(_, line)| format!("{path}: `{line}` belongs in the Cargo.toml of the workspace");
     lines(manifest).filter(own).map(fault).collect()
 }
 
-/// The lines of a manifest, each with the table that it is in.
+/// Lines of a manifest, each with its table.
 fn lines(manifest: &str) -> impl Iterator<Item = (&str, &str)> {
     let mut table = "";
     manifest.lines().filter_map(move |line| {
@@ -54,12 +54,13 @@ fn lines(manifest: &str) -> impl Iterator<Item = (&str, &str)> {
 }
 
 #[test]
-fn crates_that_go_their_own_way_are_found() {
+fn wrong_manifests_are_found() {
     let manifest = "[package]\nedition = \"2021\"\nversion.workspace = true\n[dependencies]\n\
                     serde.workspace = true\nhalf = { workspace = true } # why\nlibm = \"0.2\"\n\
                     [lints]\n";
     let missing = not_inherited("a/Cargo.toml", manifest);
     assert_eq!(missing.len(), INHERITED.len() - 1, "{missing:?}");
     let own = own_versions("a/Cargo.toml", manifest);
-    assert_eq!(own, ["a/Cargo.toml: `libm = \"0.2\"` belongs into the workspace's Cargo.toml"]);
+    let expected = "a/Cargo.toml: `libm = \"0.2\"` belongs in the Cargo.toml of the workspace";
+    assert_eq!(own, [expected]);
 }

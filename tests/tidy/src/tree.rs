@@ -1,4 +1,4 @@
-//! The files of the project: all of its folder but what `.gitignore` names.
+//! Files of the repository, without those that `.gitignore` excludes.
 
 use std::{
     fs,
@@ -9,7 +9,7 @@ use std::{
 
 use serde_json::Value;
 
-/// Paths from the root, with `/`, in order.
+/// Sorted paths relative to the root, with `/` as separator.
 static PATHS: LazyLock<Vec<String>> = LazyLock::new(|| {
     let ignored = read(".gitignore");
     let ignored: Vec<&str> = ignored.lines().filter(|line| !line.is_empty()).collect();
@@ -24,35 +24,35 @@ static PATHS: LazyLock<Vec<String>> = LazyLock::new(|| {
     found
 });
 
-/// The folder of the workspace.
+/// Root folder of the workspace.
 pub(crate) fn root() -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    root.canonicalize().expect("the crate lies in the workspace")
+    root.canonicalize().expect("the crate is in the workspace")
 }
 
-/// Every file of the project.
+/// Paths of all files.
 pub(crate) fn paths() -> impl Iterator<Item = &'static str> {
     PATHS.iter().map(String::as_str)
 }
 
-/// Path and text of every file whose name ends so.
+/// Path and text of all files with this ending.
 pub(crate) fn texts(ending: &str) -> impl Iterator<Item = (&'static str, String)> {
     paths().filter(move |path| path.ends_with(ending)).map(|path| (path, read(path)))
 }
 
-/// The text of a file.
+/// Text of a file.
 pub(crate) fn read(path: &str) -> String {
     fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// Fails with one line for each fault.
+/// Panics with the list of `faults` if there are any.
 #[track_caller]
 pub(crate) fn expect_none(faults: impl IntoIterator<Item = String>) {
     let faults: Vec<String> = faults.into_iter().collect();
     assert!(faults.is_empty(), "{} faults\n{}\n", faults.len(), faults.join("\n"));
 }
 
-/// What `cargo metadata` tells.
+/// Output of `cargo metadata`.
 pub(crate) fn metadata(args: &[&str]) -> Value {
     let mut cargo = Command::new(env!("CARGO"));
     cargo.args(["metadata", "--format-version=1", "--locked"]).args(args).current_dir(root());
@@ -62,7 +62,7 @@ pub(crate) fn metadata(args: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).expect("cargo writes JSON")
 }
 
-/// The packages of what [`metadata`] gave.
+/// Packages in the output of [`metadata`].
 pub(crate) fn packages(metadata: &Value) -> &[Value] {
     metadata["packages"].as_array().expect("a list")
 }
@@ -83,7 +83,7 @@ fn walk(folder: &Path, ignored: &[&str], found: &mut Vec<String>) {
     }
 }
 
-/// The three forms that our `.gitignore` uses: `/path`, `*ending`, `name/`.
+/// Supports the rules that `.gitignore` uses: `/path`, `*ending`, `name/`.
 fn is_ignored(path: &str, rule: &str) -> bool {
     if let Some(anchored) = rule.strip_prefix('/') {
         path == anchored
@@ -95,7 +95,7 @@ fn is_ignored(path: &str, rule: &str) -> bool {
 }
 
 #[test]
-fn ignored_files_are_left_out() {
+fn ignored_files_are_excluded() {
     assert!(is_ignored("target", "/target") && !is_ignored("tools/target", "/target"));
     assert!(is_ignored("tools/zoo/a.pyc", "*.pyc") && !is_ignored("tools/zoo/a.py", "*.pyc"));
     assert!(is_ignored("tools/zoo/__pycache__", "__pycache__/"));

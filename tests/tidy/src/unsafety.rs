@@ -1,13 +1,13 @@
-//! Which files may opt out of safe Rust, and why.
+//! Files that may contain `unsafe`, with reasons.
 
 use crate::{
     code::{code, has_word},
     tree,
 };
 
-/// Every file with `unsafe`, and what it needs it for.
+/// Files with `unsafe`, and the reason.
 const LISTED: &[(&str, &str)] = &[
-    ("graph/core/src/packet/cell.rs", "counts the holders of a value whose type they do not know"),
+    ("graph/core/src/packet/cell.rs", "counts references to a type-erased value"),
     ("graph/engine/src/sys/time_slice.rs", "makes two system calls that no library offers"),
     ("graph/engine/tests/allocation.rs", "counts what a running graph allocates"),
     ("runtime/core/src/args.rs", "lends several tensors of one table at a time"),
@@ -81,15 +81,15 @@ const LISTED: &[(&str, &str)] = &[
 fn unsafe_code_is_listed() {
     let files = tree::texts(".rs").filter_map(|(path, text)| fault(path, &text));
     let absent = LISTED.iter().filter(|(listed, _)| !tree::paths().any(|path| path == *listed));
-    let absent = absent.map(|(path, _)| format!("{path}: listed in tests/tidy, and absent"));
+    let absent = absent.map(|(path, _)| format!("{path}: listed in {}, but absent", file!()));
     tree::expect_none(files.chain(absent));
 }
 
 fn fault(path: &str, text: &str) -> Option<String> {
     let listed = LISTED.iter().any(|(listed, _)| *listed == path);
     match (listed, has_word(&code(text), "unsafe")) {
-        (false, true) => Some(format!("{path}: has `unsafe`, and no reason in tests/tidy")),
-        (true, false) => Some(format!("{path}: listed in tests/tidy, and has no `unsafe`")),
+        (false, true) => Some(format!("{path}: has `unsafe`, but is not listed in {}", file!())),
+        (true, false) => Some(format!("{path}: listed in {}, but has no `unsafe`", file!())),
         _ => None,
     }
 }

@@ -1,21 +1,21 @@
-//! No unfinished work, no skipped tests, no paths of one machine.
+//! No unfinished work, no skipped tests, no machine-specific paths.
 
 use crate::{
     code::{code, has_word},
     tree,
 };
 
-/// What stands for work that is not done, in code.
+/// Macros in code that mark unfinished work.
 const UNFINISHED: &[&str] = &["todo!", "unimplemented!", "dbg!"];
 
-/// The same in every text; in two parts, because this file is a text too.
+/// Notes in any text that mark unfinished work. Split, because this rule also checks this file.
 const NOTES: &[&str] = &[concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X")];
 
-/// Folders at the root of somebody's machine.
+/// Root folders that are specific to a machine.
 const MACHINE: &[&str] = &["home", "opt", "root", "work", "Users"];
 
-/// Files that run on a machine that they know.
-const KNOWS_ITS_MACHINE: &str = ".ci/";
+/// Folder of files that may contain machine-specific paths.
+const EXEMPT: &str = ".ci/";
 
 #[test]
 fn work_is_finished() {
@@ -30,12 +30,12 @@ fn tests_are_not_skipped() {
 }
 
 #[test]
-fn paths_do_not_name_a_machine() {
-    let texts = texts().filter(|(path, _)| !path.starts_with(KNOWS_ITS_MACHINE));
+fn paths_are_not_machine_specific() {
+    let texts = texts().filter(|(path, _)| !path.starts_with(EXEMPT));
     tree::expect_none(texts.flat_map(|(path, text)| machine_paths(path, &text)));
 }
 
-/// Every file that is text.
+/// All text files.
 fn texts() -> impl Iterator<Item = (&'static str, String)> {
     tree::paths().filter_map(|path| {
         let bytes = std::fs::read(tree::root().join(path)).expect("the file is readable");
@@ -60,14 +60,14 @@ fn skipped(path: &str, text: &str) -> Option<String> {
     attribute.then(|| format!("{path}: skips a test"))
 }
 
-/// Absolute paths into [`MACHINE`]. A folder `work` within a relative path is none.
+/// Absolute paths to folders of [`MACHINE`]. Relative paths that contain such a folder are allowed.
 fn machine_paths(path: &str, text: &str) -> Vec<String> {
     let is_path = |before: char| before.is_alphanumeric() || "._-})*/\\".contains(before);
     let mut faults = Vec::new();
     for (number, line) in text.lines().enumerate() {
         for folder in MACHINE.iter().map(|name| format!("/{name}/")) {
             if line.match_indices(&folder).any(|(at, _)| !line[..at].ends_with(is_path)) {
-                faults.push(format!("{path}:{}: names {folder}", number + 1));
+                faults.push(format!("{path}:{}: machine-specific path {folder}", number + 1));
             }
         }
     }
@@ -94,7 +94,7 @@ fn skipped_tests_are_found() {
 }
 
 #[test]
-fn paths_of_a_machine_are_found() {
+fn machine_specific_paths_are_found() {
     let folder = MACHINE[0];
     for text in
         [format!("open('/{folder}/me/a')"), format!("/{folder}/a"), format!("a: /{folder}/")]

@@ -66,13 +66,8 @@ const QUESTIONS: [(&str, &str); 20] = [
     ("hello", "help"),
 ];
 
-/// Tool results. They do not depend on the time of day.
-const TOOLS: &str = r#"
-get_time:  {answer: {time: "16:10", day: monday}}
-set_timer: {answer: {ok: true}}
-set_light: {answer: {ok: true}}
-where_is:  {table: {of: thing, gives: place, rows: {keys: on the table, phone: in the kitchen, wallet: in your bag}}}
-"#;
+/// Tool results of the agent.
+const TOOLS: &str = include_str!("../data/agent_tools.yaml");
 
 /// Voices that are not in the training data.
 const VOICES: [&str; 6] = [

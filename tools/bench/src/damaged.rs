@@ -58,7 +58,7 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Table>> {
     let mut seeds = seeds("model.pte");
     seeds.retain(|seed| !programs().join(&seed.name).join("model.ptd").exists());
     let folder = TempDir::with_prefix("afferent-bench-")?;
-    let title = format!("{} files with one to four wrong bytes", options.files);
+    let title = format!("{} files with one to four damaged bytes", options.files);
     let mut table = Table::new(title, COLUMNS);
     let mut runtimes = vec![("afferent", None)];
     match options.peer.program.as_deref() {

@@ -1,11 +1,11 @@
-//! Where dependencies come from, and under which terms.
+//! Registry and licenses of the dependencies.
 
 use crate::tree;
 
-/// The one registry that dependencies come from.
+/// Registry of all dependencies.
 const REGISTRY: &str = "registry+https://github.com/rust-lang/crates.io-index";
 
-/// Terms that ask for no more than a notice.
+/// Licenses that require at most a notice.
 const PERMISSIVE: &[&str] = &[
     "0BSD",
     "Apache-2.0",
@@ -28,13 +28,15 @@ fn dependencies_come_from_one_registry() {
 }
 
 #[test]
-fn dependencies_have_permissive_licences() {
+fn dependencies_have_permissive_licenses() {
     let metadata = tree::metadata(&["--all-features"]);
     let mut faults = Vec::new();
     for package in tree::packages(&metadata) {
-        let (name, licence) = (&package["name"], package["license"].as_str().unwrap_or("none"));
-        if !is_permissive(licence) {
-            faults.push(format!("Cargo.lock: {name} has the licence {licence}"));
+        let (name, license) = (&package["name"], package["license"].as_str().unwrap_or("none"));
+        if !is_permissive(license) {
+            faults.push(format!(
+                "Cargo.lock: {name} has the license {license}, not a permissive one"
+            ));
         }
     }
     tree::expect_none(faults);
@@ -46,7 +48,7 @@ fn foreign_sources(lock: &str) -> Vec<String> {
     foreign.map(|source| format!("Cargo.lock: a package comes from {source}")).collect()
 }
 
-/// Whether an SPDX expression, or the older form `MIT/Apache-2.0`, lets us choose permissive terms.
+/// True if an SPDX expression, or the older form `MIT/Apache-2.0`, allows a permissive choice.
 fn is_permissive(expression: &str) -> bool {
     let spaced = expression.replace('/', " OR ").replace('(', " ( ").replace(')', " ) ");
     let words: Vec<&str> = spaced.split_whitespace().collect();
@@ -55,49 +57,49 @@ fn is_permissive(expression: &str) -> bool {
 }
 
 fn any(words: &mut &[&str]) -> bool {
-    let mut fine = all(words);
+    let mut permissive = all(words);
     while let ["OR", rest @ ..] = words {
         *words = rest;
-        fine |= all(words);
+        permissive |= all(words);
     }
-    fine
+    permissive
 }
 
 fn all(words: &mut &[&str]) -> bool {
-    let mut fine = one(words);
+    let mut permissive = one(words);
     while let ["AND", rest @ ..] = words {
         *words = rest;
-        fine &= one(words);
+        permissive &= one(words);
     }
-    fine
+    permissive
 }
 
 fn one(words: &mut &[&str]) -> bool {
     match words {
         ["(", rest @ ..] => {
             *words = rest;
-            let fine = any(words);
+            let permissive = any(words);
             let [")", rest @ ..] = words else { return false };
             *words = rest;
-            fine
+            permissive
         }
         [name, "WITH", exception, rest @ ..] => {
-            let terms = format!("{name} WITH {exception}");
+            let license = format!("{name} WITH {exception}");
             *words = rest;
-            PERMISSIVE.contains(&terms.as_str())
+            PERMISSIVE.contains(&license.as_str())
         }
         [name, rest @ ..] => {
-            let fine = PERMISSIVE.contains(name);
+            let permissive = PERMISSIVE.contains(name);
             *words = rest;
-            fine
+            permissive
         }
         [] => false,
     }
 }
 
 #[test]
-fn other_terms_are_found() {
-    let fine = [
+fn other_licenses_are_found() {
+    let permissive = [
         "MIT",
         "MIT/Apache-2.0",
         "Apache-2.0 OR GPL-2.0-only",
@@ -114,7 +116,7 @@ fn other_terms_are_found() {
         "MIT MIT",
         "GPL-3.0 WITH Classpath-exception-2.0",
     ];
-    assert_eq!(fine.map(is_permissive), [true; 5]);
+    assert_eq!(permissive.map(is_permissive), [true; 5]);
     assert_eq!(wrong.map(is_permissive), [false; 8]);
 }
 
