@@ -4,8 +4,26 @@ use std::fmt;
 
 use crate::{EdgeReport, Report, RunEnd, Spread};
 
+const NODE_COLUMNS: &str = "\
+drops: packets dropped on edges to the node; faults: wrong timestamps, undeclared outputs
+busy: time in calls; model: part of busy in models; call: time of one call
+latency: from the source to the end of the call";
+
+const EDGE_COLUMNS: &str = "\
+dropped packets: full: the queue was full; age: older than the limit
+epoch: sent before an interrupt; closed: the receiver had stopped; peak: longest queue";
+
+const JOIN_COLUMNS: &str = "\
+late: sent before its match was certain, or received after its match was sent
+dropped: without a match, or over the limit of the buffer";
+
+const FAULT_COLUMNS: &str = "\
+late: calls that exceeded the deadline; degraded: failed calls with dropped or replaced results
+canceled: packets whose call an interrupt made obsolete";
+
 impl Report {
     /// Writes the report as aligned tables: nodes, edges with drops or limits, totals, failures.
+    /// Each table is followed by the meaning of its columns.
     ///
     /// # Errors
     /// Those of `out`.
@@ -18,18 +36,18 @@ impl Report {
         };
         let (wall, media) = (time(self.wall_ns), time(self.media_ns));
         writeln!(out, "{}: {end} after {wall}, {media} of media", self.graph)?;
-        table(out, &self.node_rows())?;
+        table(out, &self.node_rows(), NODE_COLUMNS)?;
         let rest = [
-            self.edge_rows(),
-            self.path_rows(),
-            self.join_rows(),
-            self.fault_rows(),
-            self.pool_rows(),
-            self.budget_rows(),
+            (self.edge_rows(), EDGE_COLUMNS),
+            (self.path_rows(), "time from the source to the end of the call of the sink"),
+            (self.join_rows(), JOIN_COLUMNS),
+            (self.fault_rows(), FAULT_COLUMNS),
+            (self.pool_rows(), "these outputs allocated more values than the plan reserved"),
+            (self.budget_rows(), "kept: no measured value exceeds its limit"),
         ];
-        for rows in rest {
+        for (rows, columns) in rest {
             if rows.len() > 1 {
-                table(out, &rows)?;
+                table(out, &rows, columns)?;
             }
         }
         let factor =
@@ -75,7 +93,7 @@ impl Report {
 
     /// Outputs that allocated more values than can be in flight.
     fn pool_rows(&self) -> Vec<Vec<String>> {
-        let head = ["output whose values are kept", "made", "planned"];
+        let head = ["output", "allocated", "planned"];
         let mut rows = vec![head.map(str::to_owned).to_vec()];
         for pool in self.pools.iter().filter(|pool| pool.made > pool.values) {
             rows.push(vec![pool.output.clone(), pool.made.to_string(), pool.values.to_string()]);
@@ -175,8 +193,9 @@ impl Report {
     }
 }
 
-/// An empty line, then `rows`: the first column left-aligned, the others right-aligned.
-fn table(out: &mut impl fmt::Write, rows: &[Vec<String>]) -> fmt::Result {
+/// An empty line, then `rows`: the first column left-aligned, the others right-aligned. Then the
+/// lines of `columns`, indented.
+fn table(out: &mut impl fmt::Write, rows: &[Vec<String>], columns: &str) -> fmt::Result {
     writeln!(out)?;
     let width = |column: usize| {
         rows.iter().filter_map(|row| Some(row.get(column)?.chars().count())).max().unwrap_or(0)
@@ -190,7 +209,7 @@ fn table(out: &mut impl fmt::Write, rows: &[Vec<String>]) -> fmt::Result {
         }
         writeln!(out)?;
     }
-    Ok(())
+    columns.lines().try_for_each(|line| writeln!(out, "  {line}"))
 }
 
 /// Three digits and a unit; a dash for zero.
@@ -274,15 +293,15 @@ mod tests {
         assert_eq!(lines[3].len(), lines[4].len());
         let vad: Vec<&str> = lines[4].split_whitespace().take(6).collect();
         assert_eq!(vad, ["vad", "0", "7", "0", "2", "0"]);
-        let edge: Vec<&str> = lines[7].split_whitespace().collect();
+        let edge: Vec<&str> = lines[10].split_whitespace().collect();
         assert_eq!(edge[..7], ["microphone.audio", "->", "vad.audio", "2", "9", "7", "12.5"]);
-        let joined: Vec<&str> = lines[10].split_whitespace().collect();
+        let joined: Vec<&str> = lines[15].split_whitespace().collect();
         assert_eq!(joined[2..], ["vad.audio", "5", "2", "0"]);
-        let vad: Vec<&str> = lines[13].split_whitespace().collect();
+        let vad: Vec<&str> = lines[20].split_whitespace().collect();
         assert_eq!(vad, ["vad", "0", "0", "2", "0", "0", "0"]);
-        let budget: Vec<&str> = lines[16].split("  ").filter(|cell| !cell.is_empty()).collect();
+        let budget: Vec<&str> = lines[25].split("  ").filter(|cell| !cell.is_empty()).collect();
         assert_eq!(budget[0], "microphone.audio -> vad.audio");
-        assert!(lines[16].contains("1.50 us of 2.00 us") && lines[16].ends_with("no"), "{text}");
+        assert!(lines[25].contains("1.50 us of 2.00 us") && lines[25].ends_with("no"), "{text}");
         assert!(text.contains("real-time factor 0.0001 (busy / media), wall / media -"));
         assert!(text.ends_with("failed: node vad panicked: oh\n"));
     }
