@@ -21,7 +21,7 @@ use crate::{
     parallel::{self, Grain, SharedSlice},
 };
 
-pub use operand::{Dim, Operand, PanelRange, StridedOperand};
+pub use operand::{Dim, Extent, Operand, PanelRange, StridedOperand};
 use tile::{AccumulatorInit, PanelProduct, Scaling, Strip};
 
 /// Maximum depth of a block: terms that a tile adds between two accesses to the output.
@@ -243,8 +243,8 @@ impl<A: Operand, B: Operand> Gemm<'_, A, B> {
         if let Some(Addend { data, strides, .. }) = self.addend {
             SizeError::check_min("addend", data.len(), end(strides))?;
         }
-        let check = |operand, expected, (vectors, depth): (usize, usize), count| {
-            let covers = count <= vectors && self.inner <= depth;
+        let check = |operand, expected, extent: Extent, count| {
+            let covers = count <= extent.vectors && self.inner <= extent.depth;
             SizeError::check_parameter(operand, expected, covers)
         };
         check("a", "at least `rows` × `inner`", self.a.extent(), self.rows)?;

@@ -27,33 +27,16 @@ const LISTED: &[(&str, &str)] = &[
     ("runtime/executor/src/planned_buffer.rs", "tensors of a method share its buffers"),
     ("runtime/executor/src/resolve.rs", "reads the tensors of a method that does not run yet"),
     ("runtime/executor/src/views.rs", "reads and clears the tensors of a method between its runs"),
-    (
-        "runtime/simd/src/conv/depthwise_nchw.rs",
-        "reads planes through pointers checked a row at a time",
-    ),
-    (
-        "runtime/simd/src/conv/depthwise_nhwc.rs",
-        "reads channels through pointers checked an image at a time",
-    ),
+    ("runtime/simd/src/conv/depthwise_nchw.rs", "loads through pointers checked per row"),
+    ("runtime/simd/src/conv/depthwise_nhwc.rs", "loads through pointers checked per image"),
     ("runtime/simd/src/conv/depthwise_nhwc_q8.rs", "reads channels through checked offsets"),
-    (
-        "runtime/simd/src/conv/winograd/conv_f32.rs",
-        "reads and writes tiles through checked pointers",
-    ),
-    (
-        "runtime/simd/src/conv/winograd/conv_q8.rs",
-        "reads and writes tiles through checked pointers",
-    ),
+    ("runtime/simd/src/conv/winograd/conv_f32.rs", "reads and writes tiles by checked pointers"),
+    ("runtime/simd/src/conv/winograd/conv_q8.rs", "reads and writes tiles by checked pointers"),
     ("runtime/simd/src/conv/winograd/strip.rs", "writes tiles of an image from several threads"),
     ("runtime/simd/src/epilogue.rs", "stores through pointers that the kernel has bounds-checked"),
-    (
-        "runtime/simd/src/gemm/tile.rs",
-        "loads operands and stores accumulators through checked pointers",
-    ),
-    (
-        "runtime/simd/src/igemm/tile.rs",
-        "loads operands and stores accumulators through checked pointers",
-    ),
+    ("runtime/simd/src/gemm/tile.rs", "loads and stores through checked pointers"),
+    ("runtime/simd/src/igemm/gemv.rs", "loads operands through checked pointers"),
+    ("runtime/simd/src/igemm/tile.rs", "loads and stores through checked pointers"),
     ("runtime/simd/src/igemm/weights.rs", "loads weights through checked pointers"),
     ("runtime/simd/src/isa/avx2.rs", "calls instructions that only some processors have"),
     ("runtime/simd/src/isa/avx512.rs", "calls instructions that only some processors have"),
@@ -61,18 +44,9 @@ const LISTED: &[(&str, &str)] = &[
     ("runtime/simd/src/isa/scalar.rs", "loads and stores through pointers"),
     ("runtime/simd/src/parallel.rs", "gives each task its own part of a slice"),
     ("runtime/simd/src/pool.rs", "lends the work of a call to other threads until it returns"),
-    (
-        "runtime/simd/src/qgemm/q4.rs",
-        "loads operands and stores accumulators through checked pointers",
-    ),
-    (
-        "runtime/simd/src/qgemm/q8/tile.rs",
-        "loads operands and stores accumulators through checked pointers",
-    ),
-    (
-        "runtime/simd/src/qgemm/requantize.rs",
-        "stores through pointers that the kernel has bounds-checked",
-    ),
+    ("runtime/simd/src/qgemm/q4.rs", "loads and stores through checked pointers"),
+    ("runtime/simd/src/qgemm/q8/tile.rs", "loads and stores through checked pointers"),
+    ("runtime/simd/src/qgemm/requantize.rs", "stores through bounds-checked pointers"),
     ("runtime/simd/src/vector.rs", "declares loads and stores through pointers"),
     ("tools/bench/src/allocations.rs", "counts what a measured run allocates"),
 ];

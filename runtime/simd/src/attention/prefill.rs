@@ -11,13 +11,13 @@ use super::{
 use crate::{Float, Mask, Simd, math::exp};
 
 /// Tiles of queries that share a block of keys and values.
-const TILES: usize = 4;
+const TILES_PER_BLOCK: usize = 4;
 
 /// Scratch buffer of [`run`], in elements; `None` if it overflows.
 pub(super) fn scratch_len(head_dim: usize) -> Option<usize> {
     head_dim
-        .checked_mul(2 * TILES * MAX_QUERY_LANES)?
-        .checked_add((2 * TILES + BLOCK_KEYS) * MAX_QUERY_LANES)
+        .checked_mul(2 * TILES_PER_BLOCK * MAX_QUERY_LANES)?
+        .checked_add((2 * TILES_PER_BLOCK + BLOCK_KEYS) * MAX_QUERY_LANES)
 }
 
 #[inline(always)]
@@ -31,15 +31,15 @@ pub(super) fn run<S: Simd>(
     let lanes = 2 * S::LANES;
     let head_dim = attention.head_dim;
     let tile_len = head_dim * lanes;
-    let (queries, rest) = scratch.split_at_mut(TILES * tile_len);
-    let (sums, rest) = rest.split_at_mut(TILES * tile_len);
-    let (state, scores) = rest.split_at_mut(TILES * 2 * lanes);
+    let (queries, rest) = scratch.split_at_mut(TILES_PER_BLOCK * tile_len);
+    let (sums, rest) = rest.split_at_mut(TILES_PER_BLOCK * tile_len);
+    let (state, scores) = rest.split_at_mut(TILES_PER_BLOCK * 2 * lanes);
     let rows = attention.rows_per_kv_head();
     for batch in 0..attention.batches {
         for head in 0..attention.kv_heads {
-            for first in (0..rows).step_by(TILES * lanes) {
-                let end = (first + TILES * lanes).min(rows);
-                let mut visible = [0; TILES * MAX_QUERY_LANES];
+            for first in (0..rows).step_by(TILES_PER_BLOCK * lanes) {
+                let end = (first + TILES_PER_BLOCK * lanes).min(rows);
+                let mut visible = [0; TILES_PER_BLOCK * MAX_QUERY_LANES];
                 let visible = &mut visible[..end - first];
                 visible
                     .iter_mut()

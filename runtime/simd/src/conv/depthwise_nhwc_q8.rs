@@ -1,7 +1,7 @@
 //! Depthwise int8 convolution of NHWC tensors through an indirection buffer.
 //!
 //! Kernel elements are widened to 16 bits and multiplied in pairs. With
-//! [`Simd::HAS_DOT4`](crate::Simd::HAS_DOT4), 3×3 kernels are computed by columns: the three bytes
+//! [`Simd::HAS_DOT4`], 3×3 kernels are computed by columns: the three bytes
 //! of a column share a word, and adjacent outputs reuse the columns that they have in common.
 
 #![expect(unsafe_code, reason = "reads channels through checked offsets")]

@@ -3,7 +3,7 @@
 use super::{Geometry, InnerStrides, Strides};
 use crate::{
     Isa, Routine, Simd,
-    gemm::{Operand, PanelRange, StridedOperand},
+    gemm::{Extent, Operand, PanelRange, StridedOperand},
 };
 
 /// Maximum vectors of a panel.
@@ -22,8 +22,9 @@ pub(super) struct Im2col<'d> {
 }
 
 impl Operand for Im2col<'_> {
-    fn extent(&self) -> (usize, usize) {
-        (self.geometry.positions(), self.geometry.in_channels * self.geometry.taps())
+    fn extent(&self) -> Extent {
+        let depth = self.geometry.in_channels * self.geometry.taps();
+        Extent { vectors: self.geometry.positions(), depth }
     }
 
     fn strided(&self) -> Option<StridedOperand<'_>> {

@@ -42,7 +42,7 @@ const IN_TILE: usize = OUT_TILE + 2;
 const TILE_ELEMENTS: usize = IN_TILE * IN_TILE;
 
 /// Elements of a kernel.
-const TAPS: usize = 9;
+const KERNEL_TAPS: usize = 9;
 
 /// Words of input channels whose weights are transformed together.
 const BLOCK_WORDS: usize = 64;
@@ -165,7 +165,7 @@ impl ConvShape {
             tiles * TILE_ELEMENTS / word_channels + tiles.div_ceil(strip_tiles) * weights;
         let transforms = tiles.saturating_mul(input * in_channels + output * out_channels);
         let winograd = products.saturating_mul(channel_pairs).saturating_add(transforms);
-        winograd < (pixels * TAPS / direct_channels).saturating_mul(channel_pairs)
+        winograd < (pixels * KERNEL_TAPS / direct_channels).saturating_mul(channel_pairs)
     }
 
     /// Scratch buffer of the convolution on `threads` threads, in elements; `None` if a size is

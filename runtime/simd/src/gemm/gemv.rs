@@ -4,7 +4,7 @@ use super::{Addend, Gemm, Output, StridedOperand};
 use crate::{Float, Isa, Routine, Simd, SizeError, epilogue::clamp_scalar};
 
 /// Rows that are read in parallel.
-const ROWS: usize = 4;
+const TILE_ROWS: usize = 4;
 
 impl Gemm<'_, StridedOperand<'_>, StridedOperand<'_>> {
     /// True if [`Gemm::run_gemv`] computes this product: one column, and contiguous vectors.
@@ -40,9 +40,9 @@ impl Routine for Rows<'_, '_> {
         let Self { product, out } = self;
         let Gemm { a, rows, inner, .. } = *product;
         let vector = &product.b.data[..inner];
-        let whole = rows - rows % ROWS;
+        let whole = rows - rows % TILE_ROWS;
         let row = |i: usize| &a.data[i * a.stride..][..inner];
-        for i in (0..whole).step_by(ROWS) {
+        for i in (0..whole).step_by(TILE_ROWS) {
             let sums = dots(simd, [row(i), row(i + 1), row(i + 2), row(i + 3)], vector);
             for (i, sum) in (i..).zip(sums) {
                 out.data[i * out.strides.row] = finish(product, i, sum);

@@ -5,8 +5,8 @@ use crate::Isa;
 /// Operand of a GEMM: vectors as long as the inner dimension. They are the rows of the left operand
 /// and the columns of the right operand.
 pub trait Operand: Sync {
-    /// Number of vectors, and their length.
-    fn extent(&self) -> (usize, usize);
+    /// Size of the operand.
+    fn extent(&self) -> Extent;
 
     /// The operand in memory; `None` if it exists only in packed form.
     fn strided(&self) -> Option<StridedOperand<'_>>;
@@ -16,6 +16,15 @@ pub trait Operand: Sync {
     ///
     /// The caller passes `depth * width` elements and a part inside the extent.
     fn pack(&self, isa: Isa, part: PanelRange, to: &mut [f32]);
+}
+
+/// Size of an operand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Extent {
+    /// Number of vectors.
+    pub vectors: usize,
+    /// Elements per vector.
+    pub depth: usize,
 }
 
 /// Part of an operand that is packed into one panel.
@@ -72,8 +81,8 @@ impl<'d> StridedOperand<'d> {
 }
 
 impl Operand for StridedOperand<'_> {
-    fn extent(&self) -> (usize, usize) {
-        (self.count, self.depth)
+    fn extent(&self) -> Extent {
+        Extent { vectors: self.count, depth: self.depth }
     }
 
     fn strided(&self) -> Option<StridedOperand<'_>> {

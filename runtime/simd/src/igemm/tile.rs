@@ -19,7 +19,7 @@ const L1_WEIGHT_BYTES: usize = 24 * 1024;
 const PREFETCH_ROWS: usize = 8;
 
 /// Independent accumulators per output of a single row: they hide the latency of the additions.
-const CHAINS: usize = 4;
+const ACCUMULATOR_CHAINS: usize = 4;
 
 /// Rows and panels of a product that one task computes.
 #[derive(Clone, Copy)]
@@ -309,9 +309,9 @@ impl Block<'_, '_> {
             let mut running = accumulators;
             let mut start = 0;
             if R == 1 {
-                let mut chains = [[simd.zero(); C]; CHAINS];
-                start = channels - channels % CHAINS;
-                for k in (0..start).step_by(CHAINS) {
+                let mut chains = [[simd.zero(); C]; ACCUMULATOR_CHAINS];
+                start = channels - channels % ACCUMULATOR_CHAINS;
+                for k in (0..start).step_by(ACCUMULATOR_CHAINS) {
                     for (u, chain) in chains.iter_mut().enumerate() {
                         // SAFETY: as below.
                         let factor = W::scale_input(simd, unsafe { *a[0].wrapping_add(k + u) });
@@ -321,7 +321,7 @@ impl Block<'_, '_> {
                             *acc = factor.mul_add(column, *acc);
                         }
                     }
-                    b = b.next_row(CHAINS);
+                    b = b.next_row(ACCUMULATOR_CHAINS);
                 }
                 for chain in chains {
                     for (acc, partial) in running[0].iter_mut().zip(chain) {

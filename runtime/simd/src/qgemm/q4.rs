@@ -39,7 +39,7 @@ const BLOCK_ROWS: usize = 64;
 const UNPACK_MIN_ROWS: usize = 4;
 
 /// Panels that are read at once for a single row. More streams lower the memory bandwidth.
-const STREAMS: usize = 2;
+const STREAM_PANELS: usize = 2;
 
 /// Rows with independent accumulators: they hide the latency of the additions.
 const TILE_ROWS: usize = 4;
@@ -163,7 +163,7 @@ impl Q4Gemm<'_> {
         let panels = padded_cols / isa.lanes();
         let macs = out.len().saturating_mul(chunks * CHUNK_LEN);
         let tasks = Grain::PACKED_GEMM.tasks(macs, parallel::threads(workers));
-        let share = panels.div_ceil(tasks).next_multiple_of(STREAMS);
+        let share = panels.div_ceil(tasks).next_multiple_of(STREAM_PANELS);
         let out = SharedSlice::new(out);
         parallel::for_each(workers, tasks, |task| {
             let panels = (panels.min(task * share), panels.min((task + 1) * share));
@@ -230,12 +230,16 @@ impl Routine for Block<'_, '_> {
     fn run<S: Simd>(self, simd: S) {
         if self.rows < UNPACK_MIN_ROWS {
             let (start, end) = self.panels;
-            let distance = (end - start) / STREAMS;
+            let distance = (end - start) / STREAM_PANELS;
             for row in 0..self.rows {
                 for first in start..start + distance {
-                    self.single_row::<S, STREAMS>(simd, PanelStreams { first, distance }, row);
+                    self.single_row::<S, STREAM_PANELS>(
+                        simd,
+                        PanelStreams { first, distance },
+                        row,
+                    );
                 }
-                for first in start + STREAMS * distance..end {
+                for first in start + STREAM_PANELS * distance..end {
                     self.single_row::<S, 1>(simd, PanelStreams { first, distance: 1 }, row);
                 }
             }

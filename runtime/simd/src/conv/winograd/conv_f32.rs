@@ -10,7 +10,7 @@ use core::ops::Range;
 use afferent_core::Workers;
 
 use super::{
-    ConvShape, IN_TILE, Kind, TAPS,
+    ConvShape, IN_TILE, KERNEL_TAPS, Kind,
     strip::{BufferLayout, Convolution, InputTile, OutputRegion, load_tile, store_tile},
     transform,
 };
@@ -53,7 +53,7 @@ impl WinogradF32<'_> {
         let ConvShape { in_channels, out_channels: cols, .. } = *shape;
         shape.check(self.x.len(), out.len())?;
         SizeError::check_min("zeros", self.zeros.len(), Some(in_channels))?;
-        let inner = in_channels.checked_mul(TAPS);
+        let inner = in_channels.checked_mul(KERNEL_TAPS);
         let packed_len = inner.and_then(|inner| packed_len(isa, WeightShape { inner, cols }));
         SizeError::check_min("weights", self.weights.len(), packed_len)?;
         let padded_cols = cols.next_multiple_of(panel_cols(isa, cols));
@@ -118,7 +118,7 @@ impl Convolution for WinogradF32<'_> {
         layout: &BufferLayout,
     ) {
         let tap_len = layout.panel_cols * in_channels;
-        let from = &self.weights[panel * tap_len * TAPS..][..tap_len * TAPS];
+        let from = &self.weights[panel * tap_len * KERNEL_TAPS..][..tap_len * KERNEL_TAPS];
         for k in channels.start..channels.end {
             for c in 0..C {
                 let start = k * layout.panel_cols + c * S::LANES;

@@ -12,7 +12,7 @@ use core::ops::Range;
 use afferent_core::Workers;
 
 use super::{
-    ConvShape, IN_TILE, Kind, OUT_TILE, TAPS,
+    ConvShape, IN_TILE, KERNEL_TAPS, Kind, OUT_TILE,
     strip::{BufferLayout, Convolution, InputTile, OutputRegion, load_tile, store_tile},
     transform::{self, OUTPUT_SHIFTS, Square},
 };
@@ -26,7 +26,7 @@ use crate::{
 };
 
 /// Channels whose weights are adjacent.
-const QUAD: usize = 4;
+const QUAD_CHANNELS: usize = 4;
 
 /// Multiplicative inverse of 9 modulo 2³².
 const INVERSE_OF_9: i32 = 954_437_177;
@@ -60,7 +60,7 @@ pub fn is_exact(isa: Isa, weights: &[i8]) -> bool {
 
 /// True if [`WinogradQ8`] supports this number of input channels: a multiple of 4.
 pub fn supports_channels(in_channels: usize) -> bool {
-    in_channels.is_multiple_of(QUAD)
+    in_channels.is_multiple_of(QUAD_CHANNELS)
 }
 
 impl<E: Epilogue> WinogradQ8<'_, E> {
@@ -83,7 +83,7 @@ impl<E: Epilogue> WinogradQ8<'_, E> {
         let is_supported = supports_channels(in_channels);
         SizeError::check_parameter("in_channels", "a multiple of 4", is_supported)?;
         SizeError::check_min("zero_points", self.zero_points.len(), Some(in_channels))?;
-        let inner = in_channels.checked_mul(TAPS);
+        let inner = in_channels.checked_mul(KERNEL_TAPS);
         let packed_len = inner.and_then(|inner| packed_len(isa, WeightShape { inner, cols }));
         SizeError::check_min("weights", self.weights.len(), packed_len)?;
         let padded_cols = cols.next_multiple_of(panel_cols(isa));
@@ -180,10 +180,10 @@ impl<E: Epilogue> Convolution for WinogradQ8<'_, E> {
         // The transform cancels the zero point in all elements but one, which it multiplies by 36.
         let zero_point = 36 * self.zero_points.first().map_or(0, |zero| i32::from(*zero));
         let zero_point = simd.splat_i32((zero_point << 16) | (zero_point & 0xffff));
-        for channel in (first_channel..end).step_by(QUAD * S::LANES) {
+        for channel in (first_channel..end).step_by(QUAD_CHANNELS * S::LANES) {
             let [mut first, mut second] = [[[zero_point; IN_TILE]; IN_TILE]; 2];
             let count = end - channel;
-            if count >= QUAD * S::LANES {
+            if count >= QUAD_CHANNELS * S::LANES {
                 for i in 0..IN_TILE {
                     for j in 0..IN_TILE {
                         let pixel = tile[i][j].wrapping_add(channel);
@@ -214,7 +214,7 @@ impl<E: Epilogue> Convolution for WinogradQ8<'_, E> {
             second[1][1] = second[1][1].sub_i16(zero_point);
             // The second words follow the first words directly, also if the quads do not fill a
             // vector.
-            let words = if S::HAS_DOT4 { S::LANES.min(count / QUAD) } else { S::LANES };
+            let words = if S::HAS_DOT4 { S::LANES.min(count / QUAD_CHANNELS) } else { S::LANES };
             let to = to.wrapping_add((channel - first_channel) / 2);
             // SAFETY: guaranteed by the caller.
             unsafe { store_tile(simd, &bitcast(simd, first), to, stride) };
@@ -235,17 +235,17 @@ impl<E: Epilogue> Convolution for WinogradQ8<'_, E> {
     ) {
         let tap_len = layout.panel_cols * in_channels;
         let sums_len = layout.panel_cols * const { column_sum_bytes::<S>() };
-        let panel_len = sums_len + tap_len * TAPS;
+        let panel_len = sums_len + tap_len * KERNEL_TAPS;
         let from = &self.weights[panel * panel_len..][sums_len..panel_len];
-        let quads = channels.len() / QUAD;
-        let vector_bytes = S::LANES * if S::HAS_DOT4 { QUAD } else { 2 };
+        let quads = channels.len() / QUAD_CHANNELS;
+        let vector_bytes = S::LANES * if S::HAS_DOT4 { QUAD_CHANNELS } else { 2 };
         for quad in 0..quads {
             for c in 0..C {
                 let [mut first, mut second] = [[[simd.splat_i32(0); 3]; 3]; 2];
                 for i in 0..3 {
                     for j in 0..3 {
                         let from = from.as_ptr().wrapping_add((i * 3 + j) * tap_len);
-                        let row = (channels.start + quad * QUAD) * layout.panel_cols;
+                        let row = (channels.start + quad * QUAD_CHANNELS) * layout.panel_cols;
                         let from = from.wrapping_add(row + c * vector_bytes);
                         let next = from.wrapping_add(2 * layout.panel_cols);
                         // SAFETY: the panel has `C` vectors of quads per quad and kernel element,

@@ -31,7 +31,7 @@ fn source(shape: &ConvShape, pixel: usize, tap: usize) -> Option<usize> {
 /// Maximum error on `isa`, relative to the largest output.
 fn relative_error(isa: Isa, shape: ConvShape, threads: usize) -> f64 {
     let ConvShape { batch, input, output, in_channels, out_channels: cols, .. } = shape;
-    let inner = TAPS * in_channels;
+    let inner = KERNEL_TAPS * in_channels;
     let x = noise(batch * input[0] * input[1] * in_channels, 1);
     let (kernels, mut bias) = (noise(cols * inner, 2), noise(cols, 3));
     let mut weights = vec![0.0; packed_len(isa, WeightShape { inner, cols }).unwrap()];
@@ -49,10 +49,10 @@ fn relative_error(isa: Isa, shape: ConvShape, threads: usize) -> f64 {
     for (index, found) in out.iter().enumerate() {
         let (pixel, col) = (index / cols, index % cols);
         let mut sum = f64::from(bias[col]);
-        for tap in 0..TAPS {
+        for tap in 0..KERNEL_TAPS {
             let Some(pixel) = source(&shape, pixel, tap) else { continue };
             let x = &x[pixel * in_channels..][..in_channels];
-            let kernel = &kernels[(col * TAPS + tap) * in_channels..];
+            let kernel = &kernels[(col * KERNEL_TAPS + tap) * in_channels..];
             sum += x.iter().zip(kernel).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum::<f64>();
         }
         max_error = max_error.max((f64::from(*found) - sum.max(-1.0)).abs());
@@ -68,7 +68,7 @@ fn int8_outputs_are_exact(isa: Isa, shape: ConvShape, zero_point: i8, threads: u
     let bytes = |len: usize, seed: usize| -> Vec<i8> {
         noise(len, seed).into_iter().map(|x| (x * 140.0) as i8).collect()
     };
-    let inner = TAPS * in_channels;
+    let inner = KERNEL_TAPS * in_channels;
     let x = bytes(batch * input[0] * input[1] * in_channels, 1);
     let kernels = bytes(cols * inner, 2);
     let mut weights = vec![0; q8::packed_len(isa, WeightShape { inner, cols }).unwrap()];
@@ -166,7 +166,7 @@ fn the_largest_exact_accumulators_are_right() {
         in_channels,
         out_channels: 3,
     };
-    let inner = TAPS * in_channels;
+    let inner = KERNEL_TAPS * in_channels;
     let columns = [vec![-128; inner], vec![127; inner]];
     for isa in Isa::available() {
         assert!(columns.iter().all(|column| is_exact(isa, column)));

@@ -23,7 +23,7 @@ const L2_BYTES: usize = 128 << 10;
 const MAX_BLOCK_STRIPS: usize = 64;
 
 /// Independent accumulators per output of a single row: they hide the latency of the additions.
-const CHAINS: usize = 4;
+const ACCUMULATOR_CHAINS: usize = 4;
 
 /// Rows for which two vectors of accumulators each, and the operands, fill the registers.
 const fn max_tile_rows<S: Simd>() -> usize {
@@ -136,7 +136,7 @@ fn add_offset<S: Simd>(x: i8) -> u8 {
 }
 
 /// Maximum bytes of a run that is written in one piece.
-const SHORT_RUN: usize = 32;
+const SHORT_RUN_BYTES: usize = 32;
 
 /// Conversion of input bytes to prepared rows. A trait, not a closure, which might be compiled
 /// without the instruction set of the calling function.
@@ -157,9 +157,10 @@ impl<S: Simd> Prepare for AddOffset<S> {
     fn write(&self, x: &[i8], to: &mut [u8], len: usize) {
         // A short run is written in one piece, as words that the compiler joins to vectors.
         let offsets = const { u64::from_ne_bytes([S::DOT4_OFFSET; 8]) };
-        let pieces = x.first_chunk::<SHORT_RUN>().zip(to.first_chunk_mut::<SHORT_RUN>());
+        let pieces =
+            x.first_chunk::<SHORT_RUN_BYTES>().zip(to.first_chunk_mut::<SHORT_RUN_BYTES>());
         match pieces {
-            Some((x, to)) if len <= SHORT_RUN => {
+            Some((x, to)) if len <= SHORT_RUN_BYTES => {
                 let words: [u64; 4] = bytemuck::cast(*x);
                 *to = bytemuck::cast(words.map(|word| word ^ offsets));
             }
@@ -304,7 +305,7 @@ impl<E: Epilogue> Block<'_, '_, E> {
         let Q8Gemm { x, input_rows, channels, .. } = self.product;
         match input_rows {
             InputRows::Strided { stride } => prepare.write(&x[row * stride..], to, channels),
-            InputRows::Indirect { offsets, taps } if channels <= SHORT_RUN => {
+            InputRows::Indirect { offsets, taps } if channels <= SHORT_RUN_BYTES => {
                 let offsets = &offsets[row * taps..][..taps];
                 for (&offset, start) in offsets.iter().zip((0..).step_by(channels.max(1))) {
                     let to = &mut to[start..];
@@ -413,10 +414,10 @@ impl<E: Epilogue> Block<'_, '_, E> {
         let mut a = [rows.as_ptr(); R];
         a.iter_mut().enumerate().for_each(|(r, a)| *a = a.wrapping_add(r * words));
         let mut b = weights[sums_len..].as_ptr();
-        let start = if R == 1 { words - words % CHAINS } else { 0 };
+        let start = if R == 1 { words - words % ACCUMULATOR_CHAINS } else { 0 };
         if R == 1 {
-            let mut chains = [[simd.splat_i32(0); 2]; CHAINS];
-            for k in (0..start).step_by(CHAINS) {
+            let mut chains = [[simd.splat_i32(0); 2]; ACCUMULATOR_CHAINS];
+            for k in (0..start).step_by(ACCUMULATOR_CHAINS) {
                 for (u, chain) in chains.iter_mut().enumerate() {
                     // SAFETY: the row has `words` words.
                     let word = simd.splat_i32(unsafe { *a[0].wrapping_add(k + u) });
