@@ -106,7 +106,7 @@ impl DynBench {
     /// Opens a node.
     ///
     /// # Errors
-    /// Those of [`NodeFactory::open`].
+    /// Those of [`NodeFactory::open`](crate::NodeFactory::open).
     pub fn open(def: &NodeDef, params: &ParamValues, cx: &OpenCx) -> Result<Self, NodeError> {
         let node = def.factory().open(params, cx)?;
         Ok(Self { node, harness: Harness::new(def.spec().clone()) })
