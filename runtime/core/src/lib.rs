@@ -5,12 +5,13 @@
 //! | module | holds |
 //! |---|---|
 //! | `scalar_type`, `shape` | dtypes; sizes, dim order, strides, broadcasting |
-//! | `view`, `slot` | input tensors of a kernel; tensors of a loaded method, which are its outputs |
+//! | `view`, `slot` | input tensors of a kernel; tensors of a loaded method |
 //! | `value`, `args` | values of a method (`EValue`); arguments of one call |
 //! | `kernel` | kernels, kernel lists, selective build, the context of a call |
 //! | `backend` | backends, delegates, the weight cache |
 //! | `error` | errors of kernels, delegates and tensors |
-//! | `tensor`, `call`, `services` | owned tensors, kernel calls without a program, the typed map of services (feature `alloc`) |
+//! | `tensor`, `call` | owned tensors; kernel calls without a program (feature `alloc`) |
+//! | `services` | typed map of services (feature `alloc`) |
 //!
 //! **Invariant:** this crate opens no file, starts no thread, reads no clock and, without the
 //! feature `alloc`, allocates nothing.

@@ -7,11 +7,12 @@
 //! |---|---|
 //! | `model` | program files, all their methods, the weight cache (feature `std`) |
 //! | `method` | the interpreter of a loaded method, and its outputs |
-//! | `load`, `resolve` | from a method plan to a loaded method: tables, checks of arguments and memory |
+//! | `load`, `resolve` | from a method plan to a loaded method, with all checks |
 //! | `input`, `input_alias` | binding of inputs, and of views of inputs |
 //! | `views` | views that instructions make |
 //! | `last_token_slicing` | graph rewrite that computes only the row that is read |
-//! | `arena`, `tables`, `planned_buffer`, `heap` | memory: tables, memory plan, allocation at run time |
+//! | `arena`, `tables` | memory for the tables of a method |
+//! | `planned_buffer`, `heap` | planned memory; memory that is allocated at run time |
 //! | `initial_value` | initial values of mutable buffers |
 //! | `error` | errors of loading and running |
 //!

@@ -239,7 +239,8 @@ impl Diagnostics<'_> {
         (self.report)(problem);
     }
 
-    /// Spends `work` units. Returns false once the limit is reached, which is reported as a problem.
+    /// Spends `work` units. Returns false once the limit is reached, which is reported as a
+    /// problem.
     pub(crate) fn spend(&mut self, work: usize) -> bool {
         let left = self.work_left;
         let work = u32::try_from(work).unwrap_or(u32::MAX);

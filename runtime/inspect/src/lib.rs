@@ -6,7 +6,8 @@
 //! | module | holds |
 //! |---|---|
 //! | `contents` | contents of a program: methods, operators, delegates, memory |
-//! | `compare`, `verify`, `diff` | comparison of values, of bundled test cases, and of two programs |
+//! | `compare` | comparison of an output with an expected one |
+//! | `verify`, `diff` | bundled test cases; comparison of two programs |
 //! | `etdump`, `profile` | profiles of runs: ETDump for ExecuTorch's Inspector, and mean times |
 //! | `value`, `random` | owned inputs and outputs; random inputs |
 //! | `npy` | tensors in NPY files |
