@@ -8,11 +8,13 @@ use crate::{memory::MemoryBudget, shape::Shape};
 /// An operator with packed weights, as `xnn_operator_t`.
 pub(crate) trait Operator: Send {
     /// Returns the output shape and prepares everything that depends on shapes. The memory of that
-    /// counts against `budget`.
+    /// counts against `budget`. By default the output has the shape of the first input.
     ///
     /// # Errors
     /// If the shapes do not match each other or the operator, or the budget is exceeded.
-    fn reshape(&mut self, inputs: &[Shape], budget: &mut MemoryBudget) -> Result<Shape, Error>;
+    fn reshape(&mut self, inputs: &[Shape], _budget: &mut MemoryBudget) -> Result<Shape, Error> {
+        unary_input(inputs).copied()
+    }
 
     /// Computes the output. `out` holds the bytes of the shape that `reshape` returned last.
     ///

@@ -289,7 +289,7 @@ pub trait Int:
     fn widen_bytes(self) -> [Self; 2];
     /// Pairs each 16-bit half of `self` with the same half of `other`, in *interleaved order*.
     ///
-    /// Of every eight halves, the first four go to the first vector and the others to the second:
+    /// In each group of eight halves, the first four go to the first vector, the rest to the second:
     /// half `p` goes to lane `p / 8 * 4 + p % 4` of vector `p % 8 / 4`.
     fn interleave_i16(self, other: Self) -> [Self; 2];
     /// Joins the lowest bytes of three vectors: bits 24 to 31 from `self`, 16 to 23 from `b`, 8 to

@@ -100,8 +100,8 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Table>> {
 pub(crate) fn once(options: &OnceOptions) -> Result<()> {
     let access = if options.read { FileAccess::Read } else { FileAccess::Map };
     let start = Instant::now();
-    let cache = options.weight_cache.clone().map(|folder| &*Box::leak(folder.into_boxed_path()));
-    let mut model = load(&options.program, options.ptd.as_deref(), access, cache)?;
+    let weight_cache = options.weight_cache.as_deref();
+    let mut model = load(&options.program, options.ptd.as_deref(), access, weight_cache)?;
     let load_ms = start.elapsed().as_secs_f64() * 1e3;
     if options.call {
         let tensors = bench_target::zeros(&model)?;

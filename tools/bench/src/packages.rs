@@ -16,8 +16,8 @@ use crate::{
 
 /// Latency of the shipped models on portable kernels.
 ///
-/// Runs the portable program of each package on zeros, in rounds that alternate with the peer, which
-/// runs the same file with its own portable kernels. `real time` is the time of a call divided by the
+/// Runs the portable program of each package that has one on zeros, in rounds that alternate with the
+/// peer, which runs the same file with its own portable kernels. `real time` is the time of a call divided by the
 /// duration of the audio that a call consumes.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
@@ -52,7 +52,10 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Table>> {
     let mut table = Table::new(title, &columns);
     for folder in &folders {
         let cells = measure(folder, options);
-        table.row(cells.with_context(|| format!("package {}", folder.display()))?);
+        match cells.with_context(|| format!("package {}", folder.display()))? {
+            Some(cells) => table.row(cells),
+            None => table.note(format!("skipped: {} has no portable variant", folder.display())),
+        }
     }
     if options.peer.program.is_none() {
         table.note(peer::SKIPPED);
@@ -60,24 +63,26 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Table>> {
     Ok(vec![table])
 }
 
-fn measure(folder: &Path, options: &Options) -> Result<[String; 6]> {
+/// `None` if the package has no portable variant.
+fn measure(folder: &Path, options: &Options) -> Result<Option<[String; 6]>> {
     let package = ModelPackage::open(folder)?;
     let mut variants = package.manifest.variants.iter();
-    let variant = variants.find(|variant| variant.backend == Variant::PORTABLE);
-    let variant = variant.context("the package has no portable variant")?;
+    let Some(variant) = variants.find(|variant| variant.backend == Variant::PORTABLE) else {
+        return Ok(None);
+    };
     let mut target = BenchTarget::open(&folder.join(&variant.file))?;
     let times = target.times(options.peer.program.as_deref(), options.rounds, options.repeat)?;
     let (clocked, ratio) =
         times.peer.map_or((f64::NAN, f64::NAN), |peer| (peer.clocked, peer.ratio));
     let audio = audio_ms(&target);
-    Ok([
+    Ok(Some([
         package.manifest.name.clone(),
         format_number(times.clocked),
         format_number(clocked),
         format_number(ratio),
         format_number(audio),
         format_number(times.clocked / 1e3 / audio),
-    ])
+    ]))
 }
 
 /// Duration of the audio that one call consumes in milliseconds, from the metadata of the program:

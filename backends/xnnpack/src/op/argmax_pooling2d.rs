@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn indices_count_column_by_column() {
-        // Of equal maxima it is the first one.
+        // The first of several equal maxima wins.
         for (x, expected) in [
             ([0.0_f32, 0.0, 7.0, 0.0, 0.0, 0.0], 4),
             ([0.0, 0.0, 7.0, 7.0, 0.0, 0.0], 1),

@@ -3,10 +3,8 @@
 use afferent_core::Error;
 
 use crate::{
-    memory::MemoryBudget,
     operator::{Input, Operator, RunContext, output_as, unary_input},
     quantization::{OutputQuantization, QuantizationParams, quantize_slice},
-    shape::Shape,
 };
 
 /// f32 to int8.
@@ -15,10 +13,6 @@ pub(crate) struct Quantize {
 }
 
 impl Operator for Quantize {
-    fn reshape(&mut self, inputs: &[Shape], _: &mut MemoryBudget) -> Result<Shape, Error> {
-        unary_input(inputs).copied()
-    }
-
     fn run(
         &self,
         cx: &mut RunContext<'_>,
@@ -39,10 +33,6 @@ pub(crate) struct Dequantize {
 }
 
 impl Operator for Dequantize {
-    fn reshape(&mut self, inputs: &[Shape], _: &mut MemoryBudget) -> Result<Shape, Error> {
-        unary_input(inputs).copied()
-    }
-
     fn run(
         &self,
         cx: &mut RunContext<'_>,

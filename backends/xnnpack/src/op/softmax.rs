@@ -3,19 +3,11 @@
 use afferent_core::Error;
 use afferent_simd::softmax::{Axis, softmax};
 
-use crate::{
-    memory::MemoryBudget,
-    operator::{Input, Operator, RunContext, output_as, unary_input},
-    shape::Shape,
-};
+use crate::operator::{Input, Operator, RunContext, output_as, unary_input};
 
 pub(crate) struct Softmax;
 
 impl Operator for Softmax {
-    fn reshape(&mut self, inputs: &[Shape], _: &mut MemoryBudget) -> Result<Shape, Error> {
-        unary_input(inputs).copied()
-    }
-
     fn run(
         &self,
         cx: &mut RunContext<'_>,

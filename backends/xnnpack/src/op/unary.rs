@@ -9,9 +9,7 @@ use afferent_simd::{
 };
 
 use crate::{
-    memory::MemoryBudget,
     operator::{Input, Operator, RunContext, output_as, unary_input},
-    shape::Shape,
     subgraph::{UNCLAMPED, UnaryOperator},
 };
 
@@ -21,10 +19,6 @@ pub(crate) struct Unary {
 }
 
 impl Operator for Unary {
-    fn reshape(&mut self, inputs: &[Shape], _: &mut MemoryBudget) -> Result<Shape, Error> {
-        unary_input(inputs).copied()
-    }
-
     fn run(
         &self,
         cx: &mut RunContext<'_>,

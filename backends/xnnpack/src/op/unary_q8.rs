@@ -7,10 +7,8 @@ use afferent_simd::{Isa, lut::lookup};
 
 use super::unary::compute_unary;
 use crate::{
-    memory::MemoryBudget,
     operator::{Input, Operator, RunContext, output_as, unary_input},
     quantization::QuantizationParams,
-    shape::Shape,
     subgraph::UnaryOperator,
 };
 
@@ -37,10 +35,6 @@ impl LookupTable {
 }
 
 impl Operator for LookupTable {
-    fn reshape(&mut self, inputs: &[Shape], _: &mut MemoryBudget) -> Result<Shape, Error> {
-        unary_input(inputs).copied()
-    }
-
     fn run(
         &self,
         cx: &mut RunContext<'_>,
@@ -59,10 +53,6 @@ pub(crate) struct ClampQ8 {
 }
 
 impl Operator for ClampQ8 {
-    fn reshape(&mut self, inputs: &[Shape], _: &mut MemoryBudget) -> Result<Shape, Error> {
-        unary_input(inputs).copied()
-    }
-
     fn run(
         &self,
         cx: &mut RunContext<'_>,
