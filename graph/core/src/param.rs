@@ -96,7 +96,7 @@ impl fmt::Display for ParamKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Bool => f.write_str("true or false"),
-            Self::Int => f.write_str("a integer"),
+            Self::Int => f.write_str("an integer"),
             Self::Float => f.write_str("a number"),
             Self::Duration => f.write_str("a time with its unit, such as 20ms or 1.5s"),
             Self::Text => f.write_str("a text"),

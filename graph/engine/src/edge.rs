@@ -106,9 +106,9 @@ impl Inlet {
         &mut self,
         now: Timestamp,
         epoch: u32,
-        node_index: &mut Packet,
+        slot: &mut Packet,
     ) -> (Taken<()>, Option<usize>) {
-        self.receive(|queue| queue.take(now, epoch, node_index))
+        self.receive(|queue| queue.take(now, epoch, slot))
     }
 
     /// See [`Queue::head`]; returns the sender in this worker that can continue, too.

@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_circle_is_named() {
+    fn a_cycle_is_named() {
         let graph = graph(&["l", "l", "l"], &[(0, 1), (1, 2), (2, 1)]);
         assert_eq!(Plan::new(&graph, Threads::Auto), Err(vec![1, 2]));
     }

@@ -110,7 +110,7 @@ impl Session {
                 session.plan.groups[index].iter().map(|node_index| &graph.nodes[*node_index]);
             let schedule = Schedule::merged(members.map(|node| &node.schedule));
             let shared = session.shared.clone();
-            let group = Worker::new(
+            let worker = Worker::new(
                 index,
                 runners,
                 waker.clone(),
@@ -120,7 +120,7 @@ impl Session {
             let name = &graph.nodes[session.plan.groups[index][0]].name;
             let slice = downstream[index].map(time_slice::before);
             let start = Start { schedule, slice, notice: notice.clone(), go: go.clone() };
-            match spawn(name, group, start, tell.clone()) {
+            match spawn(name, worker, start, tell.clone()) {
                 Ok(thread) => {
                     waker.belongs_to(thread.thread().clone());
                     session.threads.push(thread);
@@ -253,10 +253,10 @@ struct Start {
     go: Arc<OnceLock<bool>>,
 }
 
-/// Starts a thread for `group`, named after its first node.
+/// Starts a thread for `worker`, named after its first node.
 fn spawn(
     name: &str,
-    group: Worker,
+    worker: Worker,
     start: Start,
     tell: Sender<Event>,
 ) -> io::Result<JoinHandle<()>> {
@@ -272,8 +272,8 @@ fn spawn(
         if !*go.wait() {
             return;
         }
-        let (index, shared) = (group.watch.thread, group.shared.clone());
-        let result = catch_unwind(AssertUnwindSafe(|| group.run()));
+        let (index, shared) = (worker.watch.thread, worker.shared.clone());
+        let result = catch_unwind(AssertUnwindSafe(|| worker.run()));
         let runners = result.map_err(|panic| {
             // Panics of nodes are caught one by one; this one comes from an observer.
             let message = format!("its thread, outside of a call: {}", panic_text(&*panic));

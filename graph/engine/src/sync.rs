@@ -336,8 +336,8 @@ impl Secondary {
         self.counts.dropped += u64::from(!was_used);
     }
 
-    fn at(&self, node_index: usize) -> Option<Timestamp> {
-        self.buffer.get(node_index).map(|(packet, _)| packet.header.at)
+    fn at(&self, index: usize) -> Option<Timestamp> {
+        self.buffer.get(index).map(|(packet, _)| packet.header.at)
     }
 
     /// Drops packets that can match neither the primary packet with this header nor a later one.
@@ -370,7 +370,7 @@ impl Secondary {
 
     /// Packet nearest to `at`, after pruning; of two the earlier one.
     fn nearest(&self, at: Timestamp, slop: Duration) -> Option<usize> {
-        let distance = |node_index: &usize| self.at(*node_index).map(|time| time.0.abs_diff(at.0));
+        let distance = |index: &usize| self.at(*index).map(|time| time.0.abs_diff(at.0));
         let nearest = (0..self.buffer.len()).min_by_key(distance)?;
         distance(&nearest)
             .filter(|distance| u128::from(*distance) <= slop.as_nanos())
@@ -420,8 +420,8 @@ impl Secondary {
         let count = match self.sync {
             SyncPolicy::Exact => usize::from(self.at(0) == Some(at)),
             SyncPolicy::Approx { slop } => match self.nearest(at, slop) {
-                Some(node_index) => {
-                    (0..node_index).for_each(|_| self.pop());
+                Some(index) => {
+                    (0..index).for_each(|_| self.pop());
                     1
                 }
                 None => 0,

@@ -146,9 +146,10 @@ impl Observer for Compare {
         // A payload of the wrong type differs from every recorded value.
         let own = if let Some(Ok(())) = encoded { hash(at, bytes) } else { [0; 32] };
         all.update(own);
-        let expected = stream.expected.as_ref().map(|expected| {
-            usize::try_from(*packets).ok().and_then(|node_index| expected.get(node_index))
-        });
+        let expected = stream
+            .expected
+            .as_ref()
+            .map(|expected| usize::try_from(*packets).ok().and_then(|index| expected.get(index)));
         if expected.is_some_and(|expected| expected != Some(&own)) && difference.is_none() {
             *difference = Some(Difference { packet: *packets, at: Some(at) });
         }

@@ -137,7 +137,7 @@ impl Writer {
                 self.waiting.bytes.fetch_sub(job.bytes, Ordering::Relaxed);
             }
             if result.is_ok() && self.open > 0 && flushed.elapsed() >= FLUSH_PERIOD {
-                result = self.cdiscard_chunk();
+                result = self.close_chunk();
                 flushed = Instant::now();
             }
         }
@@ -184,12 +184,12 @@ impl Writer {
         if written.is_err() {
             self.discard_chunk();
         } else if self.open > CHUNK_BYTES {
-            return self.cdiscard_chunk();
+            return self.close_chunk();
         }
         written
     }
 
-    fn cdiscard_chunk(&mut self) -> Result<(), McapError> {
+    fn close_chunk(&mut self) -> Result<(), McapError> {
         let Some(out) = &mut self.out else { return Err(McapError::AttemptedWriteAfterFailure) };
         match out.flush().and_then(|()| Ok(self.file.metadata()?.len())) {
             Ok(len) => {
@@ -220,7 +220,7 @@ impl Writer {
     }
 
     fn finish(&mut self) -> Result<(), McapError> {
-        self.cdiscard_chunk()?;
+        self.close_chunk()?;
         self.out.as_mut().map_or(Ok(()), |out| out.finish().map(drop))
     }
 }

@@ -25,11 +25,11 @@ pub fn junit(outcomes: &[Outcome]) -> Result<String, String> {
         case.extra.insert("file".into(), outcome.file.as_str().into());
         case.extra.insert("line".into(), outcome.line.to_string().into());
         let known = suites.iter().position(|suite| suite.name.as_str() == outcome.file);
-        let location = known.unwrap_or_else(|| {
+        let suite = known.unwrap_or_else(|| {
             suites.push(TestSuite::new(outcome.file.as_str()));
             suites.len() - 1
         });
-        suites[location].add_test_case(case);
+        suites[suite].add_test_case(case);
     }
     let mut report = Report::new("afferent test");
     // The report computes its totals when suites are added, so the suites must be complete.

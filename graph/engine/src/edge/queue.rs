@@ -152,12 +152,7 @@ impl Queue {
 
     /// Moves the next packet to `slot` and drops those that are too old or of an epoch earlier than
     /// `epoch`, the last one that the receiver has handled.
-    pub(crate) fn take(
-        &mut self,
-        now: Timestamp,
-        epoch: u32,
-        node_index: &mut Packet,
-    ) -> Taken<()> {
+    pub(crate) fn take(&mut self, now: Timestamp, epoch: u32, slot: &mut Packet) -> Taken<()> {
         if !self.is_plain
             && let Taken::Empty = self.head(now, epoch)
         {
@@ -166,14 +161,14 @@ impl Queue {
         let Some(packet) = self.packets.pop_front() else {
             return if self.ended { Taken::Over } else { Taken::Empty };
         };
-        *node_index = packet;
+        *slot = packet;
         self.counts.delivered += 1;
         if self.packets.is_empty() {
             // The next packet reuses the same memory, which is in the cache.
             self.packets.clear();
         }
         if let Some(credit) = self.take_credit() {
-            node_index.credit = Some(credit);
+            slot.credit = Some(credit);
         }
         Taken::Next(())
     }
@@ -283,9 +278,9 @@ mod tests {
 
     /// Takes the next packet.
     fn next(queue: &mut Queue, now: i64, epoch: u32) -> Taken<Packet> {
-        let mut node_index = Packet::default();
-        match queue.take(Timestamp(now), epoch, &mut node_index) {
-            Taken::Next(()) => Taken::Next(node_index),
+        let mut slot = Packet::default();
+        match queue.take(Timestamp(now), epoch, &mut slot) {
+            Taken::Next(()) => Taken::Next(slot),
             Taken::Empty => Taken::Empty,
             Taken::Over => Taken::Over,
         }

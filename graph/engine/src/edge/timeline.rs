@@ -59,12 +59,12 @@ impl TimestampMonitor {
 
     /// Counts a packet that is too far ahead, with sequence number `sequence`. Returns true if the
     /// jump is accepted. `keeps_sequence` says that a rejected packet is still sent.
-    fn accepts_jump(&mut self, at: Timestamp, node_index: u64, keeps_sequence: bool) -> bool {
+    fn accepts_jump(&mut self, at: Timestamp, sequence: u64, keeps_sequence: bool) -> bool {
         let doubts = match self.doubted {
-            Some((before, doubts, next)) if next == node_index && at >= before => doubts + 1,
+            Some((before, doubts, next)) if next == sequence && at >= before => doubts + 1,
             _ => 1,
         };
-        let next = node_index + u64::from(keeps_sequence);
+        let next = sequence + u64::from(keeps_sequence);
         self.doubted = Some((at, doubts, next));
         doubts >= ACCEPTED_AFTER
     }

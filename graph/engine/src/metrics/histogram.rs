@@ -92,11 +92,11 @@ impl Times {
             // Smallest bucket that holds this share of the durations.
             let wanted = ((count as f64 * share).ceil() as u64).max(1);
             let mut seen = 0;
-            let node_index = self.buckets().position(|count| {
+            let bucket = self.buckets().position(|count| {
                 seen += count;
                 seen >= wanted
             });
-            node_index.map_or(0, |node_index| middle_of(node_index).min(self.max_ns))
+            bucket.map_or(0, |bucket| middle_of(bucket).min(self.max_ns))
         };
         Spread {
             p50_ns: quantile(0.5),
@@ -120,8 +120,8 @@ const FIRST: usize = ((f64::MAX_EXP - 1 + MANTISSA_BITS as i32) as usize) << MAN
 
 /// Largest duration in a bucket.
 fn last_of(bucket: usize) -> u64 {
-    let (power, node_index) = (bucket >> MANTISSA_BITS, bucket as u64 % OFFSET);
-    ((OFFSET + node_index + 1) << power) - 1 - OFFSET
+    let (power, mantissa) = (bucket >> MANTISSA_BITS, bucket as u64 % OFFSET);
+    ((OFFSET + mantissa + 1) << power) - 1 - OFFSET
 }
 
 /// Middle of a bucket, limited to the maximum.
@@ -180,9 +180,9 @@ mod tests {
 
     #[test]
     fn buckets_follow_each_other_without_gaps() {
-        for node_index in 0..bucket(LARGEST) {
-            assert_eq!(bucket(last_of(node_index)), node_index);
-            assert_eq!(bucket(last_of(node_index) + 1), node_index + 1);
+        for index in 0..bucket(LARGEST) {
+            assert_eq!(bucket(last_of(index)), index);
+            assert_eq!(bucket(last_of(index) + 1), index + 1);
         }
     }
 

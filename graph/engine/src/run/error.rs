@@ -17,7 +17,7 @@ pub enum RunError {
         edge: String,
     },
     /// Nodes form a cycle without a feedback edge.
-    #[error("nodes {} feed each other in a circle: take one of their edges out", nodes.join(", "))]
+    #[error("nodes {} feed each other in a cycle: take one of their edges out", nodes.join(", "))]
     Cycle {
         /// Nodes of the cycle, and those downstream of it.
         nodes: Vec<String>,

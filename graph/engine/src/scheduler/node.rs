@@ -184,10 +184,10 @@ impl Runner {
         method: NodeMethod,
         input: Option<(usize, &mut Packet)>,
     ) -> Result<(), Box<Failure>> {
-        let (start, node_index) = (watch.moment, input.as_ref().map(|(node_index, _)| *node_index));
+        let (start, input_index) = (watch.moment, input.as_ref().map(|(index, _)| *index));
         let mut before = None;
-        if let Some((node_index, packet)) = &input {
-            let input = &self.inputs[*node_index];
+        if let Some((index, packet)) = &input {
+            let input = &self.inputs[*index];
             // Packets that a node sends at a time do not derive from a feedback packet, unless it
             // is still handling that packet.
             before = input.feedback.then_some(self.context.origin);
@@ -199,11 +199,11 @@ impl Runner {
         }
         let leads = self.join.is_some() || self.inputs.len() == 1;
         let (from, packet) = input.unzip();
-        let Self { node, inputs, outputs, rewinds, context, outbox, node_index: number, .. } = self;
+        let Self { node, inputs, outputs, rewinds, context, outbox, node_index, .. } = self;
         let input = from.and_then(|from| inputs.get_mut(from));
-        let number = *number;
+        let node_index = *node_index;
         let done = node.as_deref_mut().map(|node| {
-            let site = Site { node, input, outputs, rewinds, context, number };
+            let site = Site { node, input, outputs, rewinds, context, node_index };
             call(site, watch, packet, leads, outbox, |node, cx| {
                 catch_unwind(AssertUnwindSafe(|| {
                     let result = match method {
@@ -215,7 +215,7 @@ impl Runner {
                 }))
             })
         });
-        if let Some(join) = self.join.as_deref_mut().filter(|_| node_index.is_some()) {
+        if let Some(join) = self.join.as_deref_mut().filter(|_| input_index.is_some()) {
             mem::swap(&mut self.context.joined, &mut join.joined);
         }
         let Some((ended, asked, model_ns)) = done else { return Ok(()) };
@@ -233,16 +233,16 @@ impl Runner {
         }
         self.stamp(end, watch.is_virtual);
         if self.is_watched {
-            self.show(shared, watch.thread, node_index, (start, end), model_ns);
+            self.show(shared, watch.thread, input_index, (start, end), model_ns);
         }
         if self.sends_remote {
             self.send_remote();
         }
         self.stats.count_call(busy_ns, model_ns);
-        if let Some(node_index) = node_index {
+        if let Some(input_index) = input_index {
             let Header { at, trace, entered_ns, .. } = self.context.origin;
             let is_sampled = is_sampled(trace);
-            self.inputs[node_index].count_age(start.now, at, is_sampled);
+            self.inputs[input_index].count_age(start.now, at, is_sampled);
             self.count_packet(is_sampled, end.real_ns.saturating_sub(entered_ns));
         }
         if let Some(origin) = before.filter(|_| self.resume == Resume::Done) {
@@ -360,10 +360,10 @@ impl Runner {
         }
         self.stats.degraded += 1;
         self.outbox.clear();
-        for (node_index, output) in self.outputs.iter().enumerate() {
+        for (output_index, output) in self.outputs.iter().enumerate() {
             if let Some(mut packet) = output.last.clone() {
                 packet.header = self.context.origin;
-                self.outbox.push(node_index, packet);
+                self.outbox.push(output_index, packet);
             }
         }
     }
@@ -441,7 +441,7 @@ impl Runner {
         let trace = sent.map_or(self.context.origin.trace, |(_, packet)| packet.header.trace);
         let (node, real_ns) = (self.name.as_str(), (start.real_ns, end.real_ns));
         let is_called_with_input = input.is_some();
-        let input = input.map(|node_index| &*self.inputs[node_index].inbound.name);
+        let input = input.map(|index| &*self.inputs[index].inbound.name);
         let span = CallSpan { node, thread, input, trace, real_ns, model_ns };
         shared.observers.iter().for_each(|observer| observer.called(&span));
         if self.needs_watermark && is_called_with_input {
@@ -466,7 +466,7 @@ impl Runner {
         now: Timestamp,
         patient: bool,
         mut freed: impl FnMut(usize),
-        node_index: &mut Packet,
+        slot: &mut Packet,
     ) -> Taken<usize> {
         let epoch = self.epoch;
         if self.is_source {
@@ -478,7 +478,7 @@ impl Runner {
             return Taken::Empty;
         }
         if self.join.is_some() {
-            return self.take_joined(now, patient, freed, node_index);
+            return self.take_joined(now, patient, freed, slot);
         }
         loop {
             let choice = match self.inputs.len() {
@@ -491,7 +491,7 @@ impl Runner {
                 Taken::Over => return Taken::Over,
             };
             let input = &mut self.inputs[choice];
-            let (taken, sender) = input.inlet.take(now, epoch, node_index);
+            let (taken, sender) = input.inlet.take(now, epoch, slot);
             sender.map(&mut freed);
             match taken {
                 Taken::Next(()) => return Taken::Next(choice),
@@ -512,15 +512,15 @@ impl Runner {
     ) -> Taken<usize> {
         let epoch = self.epoch;
         // Inputs from upstream, and feedback inputs.
-        let (mut earliest, mut missing, mut circles) = ([None; 2], false, false);
-        for (node_index, input) in self.inputs.iter_mut().enumerate() {
+        let (mut earliest, mut missing, mut has_feedback) = ([None; 2], false, false);
+        for (input_index, input) in self.inputs.iter_mut().enumerate() {
             let (head, sender) = input.inlet.head(now, epoch);
             sender.map(&mut freed);
             let earliest = &mut earliest[usize::from(input.feedback)];
-            circles |= input.feedback;
+            has_feedback |= input.feedback;
             match head {
                 Taken::Next(at) if earliest.is_none_or(|(other, _)| at < other) => {
-                    *earliest = Some((at, node_index));
+                    *earliest = Some((at, input_index));
                 }
                 Taken::Empty => missing |= !input.feedback,
                 Taken::Next(_) | Taken::Over => {}
@@ -531,17 +531,17 @@ impl Runner {
         let first = [forth, back].into_iter().flatten().min();
         let granted = mem::take(&mut self.granted) || !patient;
         match (forth, first) {
-            (_, Some((_, node_index))) if granted => Taken::Next(node_index),
+            (_, Some((_, input_index))) if granted => Taken::Next(input_index),
             // Feedback packets wait until all threads rest, so they arrive at the same moment in
             // every run.
-            (Some((_, node_index)), _) if !missing => Taken::Next(node_index),
+            (Some((_, input_index)), _) if !missing => Taken::Next(input_index),
             (_, Some((at, _))) => {
                 self.held = Some(at);
                 Taken::Empty
             }
             (_, None) if missing => Taken::Empty,
             // Packets in flight may still come back.
-            (_, None) if circles && !granted => {
+            (_, None) if has_feedback && !granted => {
                 // Time has to pass first for a node that waits for a time.
                 self.held = Some(END_OF_STREAM).filter(|_| self.wake.is_none());
                 Taken::Empty
@@ -557,7 +557,7 @@ impl Runner {
         now: Timestamp,
         patient: bool,
         mut freed: impl FnMut(usize),
-        node_index: &mut Packet,
+        slot: &mut Packet,
     ) -> Taken<usize> {
         let Self { join, inputs, epoch, granted, held, .. } = self;
         let Some(join) = join.as_deref_mut() else { return Taken::Empty };
@@ -605,7 +605,7 @@ impl Runner {
             let forced = mem::take(granted) || (!patient && is_full);
             match join.judge(&packet.header, now, since, forced, !patient) {
                 Verdict::Call => {
-                    *node_index = packet;
+                    *slot = packet;
                     return Taken::Next(join.lead);
                 }
                 Verdict::Drop => {}
@@ -640,8 +640,8 @@ impl Runner {
     /// Synchronizer counters of the stream of edge `edge`, if it is joined.
     pub(crate) fn join_counts(&self, edge: usize) -> Option<JoinCounts> {
         let join = self.join.as_ref()?;
-        let node_index = self.inputs.iter().position(|input| input.edge == edge)?;
-        let companion = join.companions.iter().find(|companion| companion.input == node_index);
+        let input_index = self.inputs.iter().position(|input| input.edge == edge)?;
+        let companion = join.companions.iter().find(|companion| companion.input == input_index);
         Some(companion.map_or(join.counts, |companion| companion.counts))
     }
 
@@ -673,7 +673,7 @@ pub(crate) struct Site<'r> {
     pub(crate) rewinds: &'r mut u32,
     pub(crate) context: &'r mut NodeContext,
     /// Index in the graph.
-    pub(crate) number: usize,
+    pub(crate) node_index: usize,
 }
 
 /// The protocol of every call, alone or in a fused chain. `run` calls the node and catches panics,
@@ -689,8 +689,8 @@ pub(crate) fn call<R>(
     sent: &mut Outbox,
     run: impl FnOnce(&mut dyn DynNode, &mut Cx<'_>) -> R,
 ) -> (R, CallRequest, u64) {
-    let Site { node, input, outputs, rewinds, context, number } = site;
-    watch.calling.store(number, Ordering::Relaxed);
+    let Site { node, input, outputs, rewinds, context, node_index } = site;
+    watch.calling.store(node_index, Ordering::Relaxed);
     let Moment { now, real_ns } = watch.moment;
     let (mut inbound, mut restarted) = (None, false);
     if let (Some(input), Some(packet)) = (input, &packet) {

@@ -10,16 +10,16 @@ impl Ready {
         Self(vec![0; nodes.div_ceil(64)])
     }
 
-    pub(crate) fn insert(&mut self, node_index: usize) {
-        self.0[node_index / 64] |= 1 << (node_index % 64);
+    pub(crate) fn insert(&mut self, runner_index: usize) {
+        self.0[runner_index / 64] |= 1 << (runner_index % 64);
     }
 
     pub(crate) fn insert_all(&mut self, others: &Self) {
         self.0.iter_mut().zip(&others.0).for_each(|(word, other)| *word |= other);
     }
 
-    pub(crate) fn remove(&mut self, node_index: usize) {
-        self.0[node_index / 64] &= !(1 << (node_index % 64));
+    pub(crate) fn remove(&mut self, runner_index: usize) {
+        self.0[runner_index / 64] &= !(1 << (runner_index % 64));
     }
 
     /// Last node: the one nearest to the sinks.
@@ -40,9 +40,9 @@ mod tests {
         ready.insert(3);
         ready.insert_all(&far);
         ready.insert(129);
-        for node_index in [129, 64, 3] {
-            assert_eq!(ready.last(), Some(node_index));
-            ready.remove(node_index);
+        for runner_index in [129, 64, 3] {
+            assert_eq!(ready.last(), Some(runner_index));
+            ready.remove(runner_index);
         }
         assert_eq!(ready.last(), None);
     }

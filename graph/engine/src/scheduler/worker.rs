@@ -78,8 +78,8 @@ impl Worker {
         spin: Option<Duration>,
     ) -> Self {
         let (mut ready, mut far) = (Ready::new(runners.len()), Ready::new(runners.len()));
-        for (node_index, runner) in runners.iter_mut().enumerate() {
-            ready.insert(node_index);
+        for (runner_index, runner) in runners.iter_mut().enumerate() {
+            ready.insert(runner_index);
             let mut outlets = runner.outputs.iter().flat_map(|output| &output.outlets);
             let sends_remote = outlets.any(|outlet| matches!(outlet, Outlet::Remote(_)));
             runner.sends_remote =
@@ -89,7 +89,7 @@ impl Worker {
                 || sends_remote
                 || runner.inputs.iter().any(|input| input.inlet.is_remote() || input.limited)
             {
-                far.insert(node_index);
+                far.insert(runner_index);
             }
         }
         let is_timed = |runner: &Runner| {
@@ -97,7 +97,7 @@ impl Worker {
             runner.is_timed || runner.join.is_some() || restarts
         };
         let timed =
-            (0..runners.len()).filter(|node_index| is_timed(&runners[*node_index])).collect();
+            (0..runners.len()).filter(|runner_index| is_timed(&runners[*runner_index])).collect();
         let receivers: Vec<_> = runners.iter().map(only_receiver).collect();
         // The virtual clock gains nothing from it.
         if shared.clock.lockstep.is_none() {
@@ -168,7 +168,7 @@ impl Worker {
             }
             match self.ready.last() {
                 _ if self.is_cut() => return,
-                Some(node_index) => self.step(node_index),
+                Some(runner_index) => self.step(runner_index),
                 None if self.call_due() => {}
                 None => return,
             }
@@ -176,25 +176,25 @@ impl Worker {
     }
 
     /// Performs the next step of a node.
-    fn step(&mut self, node_index: usize) {
-        let runner = &mut self.runners[node_index];
+    fn step(&mut self, runner_index: usize) {
+        let runner = &mut self.runners[runner_index];
         if runner.has_pending_interrupt(&self.shared) {
-            self.cancel(node_index);
+            self.cancel(runner_index);
             return;
         }
         if !runner.outbox.is_empty() {
-            if !self.deliver(node_index) {
-                self.ready.remove(node_index);
+            if !self.deliver(runner_index) {
+                self.ready.remove(runner_index);
             }
             return;
         }
         if runner.watermark_changed {
-            self.tell(node_index);
+            self.tell(runner_index);
         }
-        let runner = &mut self.runners[node_index];
+        let runner = &mut self.runners[runner_index];
         match runner.phase {
             // Its inputs wait until it is reopened.
-            Phase::Running if runner.down.is_some() => self.ready.remove(node_index),
+            Phase::Running if runner.down.is_some() => self.ready.remove(runner_index),
             Phase::Running => {
                 let now = self.watch.moment.now;
                 let patient = self.watch.is_virtual;
@@ -202,51 +202,51 @@ impl Worker {
                 let mut packet = Packet::default();
                 match runner.take_input(now, patient, |sender| ready.insert(sender), &mut packet) {
                     Taken::Next(input) => {
-                        self.call(node_index, Call::Packet(input, &mut packet));
+                        self.call(runner_index, Call::Packet(input, &mut packet));
                     }
                     // The node has to handle the epoch of the waiting packet first.
                     Taken::Empty if runner.has_pending_interrupt(&self.shared) => {}
                     Taken::Empty => {
-                        self.ready.remove(node_index);
-                        self.forward_watermark(node_index);
+                        self.ready.remove(runner_index);
+                        self.forward_watermark(runner_index);
                     }
                     // The node waits for a time that it asked for.
-                    Taken::Over if runner.wake.is_some() => self.ready.remove(node_index),
+                    Taken::Over if runner.wake.is_some() => self.ready.remove(runner_index),
                     Taken::Over => {
                         // A synchronizer does not wait for the end of its secondary inputs, and no
                         // node for the end of a feedback edge.
                         let open = |input: &Input| input.feedback;
                         if runner.join.is_some() || runner.inputs.iter().any(open) {
-                            self.close_inputs(node_index);
+                            self.close_inputs(runner_index);
                         }
-                        self.call(node_index, Call::Finish);
-                        self.runners[node_index].phase = Phase::Finishing;
-                        self.ready.insert(node_index);
+                        self.call(runner_index, Call::Finish);
+                        self.runners[runner_index].phase = Phase::Finishing;
+                        self.ready.insert(runner_index);
                     }
                 }
             }
-            Phase::Finishing => self.end(node_index),
-            Phase::Ended => self.ready.remove(node_index),
+            Phase::Finishing => self.end(runner_index),
+            Phase::Ended => self.ready.remove(runner_index),
         }
     }
 
     /// Calls the node, then the receivers of its packets that can be called at once.
-    fn call(&mut self, node_index: usize, call: Call<'_>) {
+    fn call(&mut self, runner_index: usize, call: Call<'_>) {
         let last = matches!(call, Call::Finish);
-        let called = self.runners[node_index].call(&self.shared, &mut self.watch, call);
+        let called = self.runners[runner_index].call(&self.shared, &mut self.watch, call);
         if let Err(failure) = called {
-            self.fail(node_index, *failure, last);
+            self.fail(runner_index, *failure, last);
         }
-        self.follow_packets(node_index);
+        self.follow_packets(runner_index);
     }
 
     /// Follows the packets of the node from call to call: as long as a call sent one packet, whose
     /// only receiver is in this thread, idle, and ready for it. The packet needs no queue and stays
     /// in the slot of its sender.
-    fn follow_packets(&mut self, node_index: usize) {
-        let mut node_index = self.follow_chain(node_index);
-        while let Some(receiver) = self.receivers[node_index] {
-            let runners = self.runners.get_disjoint_mut([node_index, receiver]);
+    fn follow_packets(&mut self, runner_index: usize) {
+        let mut runner_index = self.follow_chain(runner_index);
+        while let Some(receiver) = self.receivers[runner_index] {
+            let runners = self.runners.get_disjoint_mut([runner_index, receiver]);
             let Ok([sender, runner]) = runners else { break };
             let Some((_, packet)) = sender.outbox.only() else { break };
             if sender.epoch != 0 || !runner.accepts() {
@@ -255,22 +255,22 @@ impl Worker {
             let called = runner.call_with(&self.shared, &mut self.watch, 0, packet);
             sender.outbox.clear();
             if sender.has_more() {
-                self.ready.insert(node_index);
+                self.ready.insert(runner_index);
             }
             if let Err(failure) = called {
                 self.fail(receiver, *failure, false);
             }
-            node_index = self.follow_chain(receiver);
+            runner_index = self.follow_chain(receiver);
         }
-        if self.runners[node_index].has_more() {
-            self.ready.insert(node_index);
+        if self.runners[runner_index].has_more() {
+            self.ready.insert(runner_index);
         }
     }
 
     /// Handles an interrupt that made the work of the node obsolete.
     #[cold]
-    fn cancel(&mut self, node_index: usize) {
-        let runner = &mut self.runners[node_index];
+    fn cancel(&mut self, runner_index: usize) {
+        let runner = &mut self.runners[runner_index];
         runner.epoch = self.shared.interrupt.answer(runner.node_index);
         runner.context.origin.epoch = runner.epoch;
         runner.stats.interrupts += 1;
@@ -281,21 +281,21 @@ impl Worker {
             output.last = None;
         }
         let epoch = runner.epoch;
-        self.discard_outbox(node_index, epoch, Queue::count_canceled);
-        for input in &mut self.runners[node_index].inputs {
+        self.discard_outbox(runner_index, epoch, Queue::count_canceled);
+        for input in &mut self.runners[runner_index].inputs {
             if let Some(sender) = input.inlet.purge(epoch) {
                 self.ready.insert(sender);
             }
         }
-        if let Some(join) = &mut self.runners[node_index].join {
+        if let Some(join) = &mut self.runners[runner_index].join {
             join.clear();
         }
-        let runner = &mut self.runners[node_index];
+        let runner = &mut self.runners[runner_index];
         if runner.phase == Phase::Running {
             runner.wake = None;
-            self.call(node_index, Call::Cancel);
+            self.call(runner_index, Call::Cancel);
         }
-        self.ready.insert(node_index);
+        self.ready.insert(runner_index);
     }
 
     /// Calls the node that has been due for longest, or reopens one; returns true if anything
@@ -308,20 +308,20 @@ impl Worker {
             self.shared.stop.stop();
         }
         let completes = self.waker.completes();
-        let due = |&node_index: &usize| {
-            let runner = &self.runners[node_index];
+        let due = |&runner_index: &usize| {
+            let runner = &self.runners[runner_index];
             let due = runner.due(now)?;
             // A source that is to end does not wait for its time.
             Some((
                 if completes && runner.is_source { now.min(due) } else { due },
                 runner.turn,
-                node_index,
+                runner_index,
             ))
         };
         let next = self.timed.iter().filter_map(due).min();
         self.due = next.map(|(due, ..)| due);
-        let Some((due, _, node_index)) = next else { return false };
-        let runner = &mut self.runners[node_index];
+        let Some((due, _, runner_index)) = next else { return false };
+        let runner = &mut self.runners[runner_index];
         // A node may finish the packets that it is still sending.
         let has_more = !runner.is_source && runner.resume == Resume::Now;
         let is_over = self.waker.stops() || (completes && runner.is_source);
@@ -332,22 +332,22 @@ impl Worker {
                 runner.granted = true;
             }
             if runner.down.take().is_some() {
-                self.give_up(node_index);
+                self.give_up(runner_index);
             }
-            self.ready.insert(node_index);
+            self.ready.insert(runner_index);
             return true;
         }
         if due > now {
             return false;
         }
         if runner.down.is_some() {
-            self.reopen(node_index);
+            self.reopen(runner_index);
             return true;
         }
         if let Some(join) = runner.join.as_mut().filter(|join| join.due == Some(due)) {
             // The wait of the primary packet is over.
             join.due = None;
-            self.ready.insert(node_index);
+            self.ready.insert(runner_index);
             return true;
         }
         self.turns += 1;
@@ -355,14 +355,14 @@ impl Worker {
         if runner.resume == Resume::Done {
             runner.wake = None;
         }
-        self.call(node_index, Call::Due);
+        self.call(runner_index, Call::Due);
         true
     }
 
     /// Offers the first packet of the outbox to the edges of its output; true if all of them took
     /// it.
-    fn deliver(&mut self, node_index: usize) -> bool {
-        let runner = &mut self.runners[node_index];
+    fn deliver(&mut self, runner_index: usize) -> bool {
+        let runner = &mut self.runners[runner_index];
         let Some((output, packet)) = runner.outbox.pop() else { return true };
         let outlets = runner.outputs[output].outlets.len();
         let mut packet = Some(packet);
@@ -371,25 +371,25 @@ impl Worker {
             let last = outlet + 1 == outlets;
             let offered = if last { packet.take() } else { packet.as_ref().map(Packet::share) };
             let Some(mut offered) = offered else { break };
-            if !self.offer(node_index, output, outlet, &mut offered) {
-                let runner = &mut self.runners[node_index];
+            if !self.offer(runner_index, output, outlet, &mut offered) {
+                let runner = &mut self.runners[runner_index];
                 runner.outbox.put_back(output, packet.unwrap_or(offered));
                 runner.taken_by = outlet;
                 return false;
             }
         }
-        self.runners[node_index].taken_by = 0;
+        self.runners[runner_index].taken_by = 0;
         true
     }
 
     fn offer(
         &mut self,
-        node_index: usize,
+        runner_index: usize,
         output: usize,
         outlet: usize,
         packet: &mut Packet,
     ) -> bool {
-        match &self.runners[node_index].outputs[output].outlets[outlet] {
+        match &self.runners[runner_index].outputs[output].outlets[outlet] {
             Outlet::Remote(edge) => edge.offer(packet),
             &Outlet::Local { receiver, input } => {
                 let Inlet::Local { queue, .. } = &mut self.runners[receiver].inputs[input].inlet
@@ -407,8 +407,8 @@ impl Worker {
 
     /// Applies the policy of the node to `failure`. Packets that it has sent are still delivered.
     #[cold]
-    fn fail(&mut self, node_index: usize, mut failure: Failure, last: bool) {
-        let runner = &mut self.runners[node_index];
+    fn fail(&mut self, runner_index: usize, mut failure: Failure, last: bool) {
+        let runner = &mut self.runners[runner_index];
         failure.handled = runner.handle(self.watch.moment.now, last);
         let handled = failure.handled;
         self.shared.fail(failure);
@@ -419,18 +419,18 @@ impl Worker {
                 // A node that panics while it is closed is gone all the same.
                 drop(catch_unwind(AssertUnwindSafe(|| drop(node))));
             }
-            Handled::Stopped => self.give_up(node_index),
+            Handled::Stopped => self.give_up(runner_index),
         }
     }
 
     /// Reopens a node that is down.
     #[cold]
-    fn reopen(&mut self, node_index: usize) {
-        let runner = &mut self.runners[node_index];
+    fn reopen(&mut self, runner_index: usize) {
+        let runner = &mut self.runners[runner_index];
         runner.down = None;
         let opened = runner.opener.open();
         self.watch.read(&self.shared.clock);
-        self.ready.insert(node_index);
+        self.ready.insert(runner_index);
         match opened {
             Ok(node) => {
                 runner.node = Some(node);
@@ -446,47 +446,47 @@ impl Worker {
                 runner.stats.errors += 1;
                 runner.stats.last_error = Some(message.clone());
                 let (node, handled) = (runner.name.clone(), Handled::Stopped);
-                self.fail(node_index, Failure { node, kind, message, handled }, false);
+                self.fail(runner_index, Failure { node, kind, message, handled }, false);
             }
         }
     }
 
     /// The node is not called again.
-    fn give_up(&mut self, node_index: usize) {
-        self.runners[node_index].phase = Phase::Finishing;
-        self.close_inputs(node_index);
+    fn give_up(&mut self, runner_index: usize) {
+        self.runners[runner_index].phase = Phase::Finishing;
+        self.close_inputs(runner_index);
     }
 
     /// Sends the watermark of a node to downstream synchronizers.
-    fn tell(&mut self, node_index: usize) {
-        let bound = self.runners[node_index].bound;
-        self.runners[node_index].watermark_changed = false;
-        for output in 0..self.runners[node_index].outputs.len() {
-            if self.runners[node_index].outputs[output].needs_watermark {
-                for outlet in 0..self.runners[node_index].outputs[output].outlets.len() {
-                    self.at_outlet(node_index, output, outlet, |queue| queue.advance(bound));
+    fn tell(&mut self, runner_index: usize) {
+        let bound = self.runners[runner_index].bound;
+        self.runners[runner_index].watermark_changed = false;
+        for output in 0..self.runners[runner_index].outputs.len() {
+            if self.runners[runner_index].outputs[output].needs_watermark {
+                for outlet in 0..self.runners[runner_index].outputs[output].outlets.len() {
+                    self.at_outlet(runner_index, output, outlet, |queue| queue.advance(bound));
                 }
             }
         }
     }
 
     /// Forwards the watermark of the senders of an idle node whose outputs are in step.
-    fn forward_watermark(&mut self, node_index: usize) {
-        let runner = &mut self.runners[node_index];
+    fn forward_watermark(&mut self, runner_index: usize) {
+        let runner = &mut self.runners[runner_index];
         if let ([input], true) = (runner.inputs.as_slice(), runner.needs_watermark) {
             let Some(bound) = input.inlet.outlook() else { return };
             runner.advance(bound);
             if runner.watermark_changed {
-                self.tell(node_index);
+                self.tell(runner_index);
             }
         }
     }
 
-    fn close_inputs(&mut self, node_index: usize) {
-        if let Some(join) = &mut self.runners[node_index].join {
+    fn close_inputs(&mut self, runner_index: usize) {
+        if let Some(join) = &mut self.runners[runner_index].join {
             join.clear();
         }
-        for input in &mut self.runners[node_index].inputs {
+        for input in &mut self.runners[runner_index].inputs {
             if let Some(sender) = input.inlet.close() {
                 self.ready.insert(sender);
             }
@@ -495,12 +495,12 @@ impl Worker {
 
     /// Ends the output streams of the node.
     #[cold]
-    fn end(&mut self, node_index: usize) {
-        self.runners[node_index].phase = Phase::Ended;
-        let is_sink = self.runners[node_index].is_sink;
-        for output in 0..self.runners[node_index].outputs.len() {
-            for outlet in 0..self.runners[node_index].outputs[output].outlets.len() {
-                self.at_outlet(node_index, output, outlet, Queue::end);
+    fn end(&mut self, runner_index: usize) {
+        self.runners[runner_index].phase = Phase::Ended;
+        let is_sink = self.runners[runner_index].is_sink;
+        for output in 0..self.runners[runner_index].outputs.len() {
+            for outlet in 0..self.runners[runner_index].outputs[output].outlets.len() {
+                self.at_outlet(runner_index, output, outlet, Queue::end);
             }
         }
         if is_sink {
@@ -510,12 +510,12 @@ impl Worker {
 
     fn at_outlet(
         &mut self,
-        node_index: usize,
+        runner_index: usize,
         output: usize,
         outlet: usize,
         change: impl FnOnce(&mut Queue),
     ) {
-        match &self.runners[node_index].outputs[output].outlets[outlet] {
+        match &self.runners[runner_index].outputs[output].outlets[outlet] {
             Outlet::Remote(edge) => edge.send(change),
             &Outlet::Local { receiver, input } => {
                 if let Inlet::Local { queue, .. } = &mut self.runners[receiver].inputs[input].inlet
@@ -530,32 +530,32 @@ impl Worker {
     /// Ends every node now: packets in flight are dropped and counted.
     #[cold]
     fn cut(&mut self) {
-        for node_index in 0..self.runners.len() {
-            if self.runners[node_index].phase == Phase::Ended {
+        for runner_index in 0..self.runners.len() {
+            if self.runners[runner_index].phase == Phase::Ended {
                 continue;
             }
             self.shared.cut.store(true, Ordering::Relaxed);
-            self.discard_outbox(node_index, u32::MAX, Queue::count_unsent);
-            self.close_inputs(node_index);
-            if self.runners[node_index].phase == Phase::Running {
-                self.call(node_index, Call::Finish);
-                self.discard_outbox(node_index, u32::MAX, Queue::count_unsent);
+            self.discard_outbox(runner_index, u32::MAX, Queue::count_unsent);
+            self.close_inputs(runner_index);
+            if self.runners[runner_index].phase == Phase::Running {
+                self.call(runner_index, Call::Finish);
+                self.discard_outbox(runner_index, u32::MAX, Queue::count_unsent);
             }
-            self.end(node_index);
+            self.end(runner_index);
         }
     }
 
     /// Drops packets in the outbox of an epoch earlier than `epoch`.
-    fn discard_outbox(&mut self, node_index: usize, epoch: u32, count: fn(&mut Queue)) {
+    fn discard_outbox(&mut self, runner_index: usize, epoch: u32, count: fn(&mut Queue)) {
         // Packets are in the order of their calls, so earlier epochs come first.
-        while let Some((output, packet)) = self.runners[node_index].outbox.pop() {
+        while let Some((output, packet)) = self.runners[runner_index].outbox.pop() {
             if packet.header.epoch >= epoch {
-                self.runners[node_index].outbox.put_back(output, packet);
+                self.runners[runner_index].outbox.put_back(output, packet);
                 return;
             }
-            let first = std::mem::take(&mut self.runners[node_index].taken_by);
-            for outlet in first..self.runners[node_index].outputs[output].outlets.len() {
-                self.at_outlet(node_index, output, outlet, count);
+            let first = std::mem::take(&mut self.runners[runner_index].taken_by);
+            for outlet in first..self.runners[runner_index].outputs[output].outlets.len() {
+                self.at_outlet(runner_index, output, outlet, count);
             }
         }
     }
@@ -572,9 +572,9 @@ impl Worker {
             let sleep = Sleep { due, held, stuck };
             let granted = lockstep.sleep(self.watch.thread, sleep, left);
             let granted = self.runners.iter().position(|runner| Some(runner.node_index) == granted);
-            if let Some(node_index) = granted {
-                self.runners[node_index].granted = true;
-                self.ready.insert(node_index);
+            if let Some(runner_index) = granted {
+                self.runners[runner_index].granted = true;
+                self.ready.insert(runner_index);
             }
         } else {
             let end = self.shared.end.filter(|_| deadline.is_none());

@@ -139,7 +139,7 @@ fn a_graph_that_cannot_be_is_refused() {
     graph.edge(a, b);
     graph.edge(b, a);
     let error = graph.run(RunOptions::default()).unwrap_err();
-    assert!(error.to_string().starts_with("nodes a, b feed each other in a circle"));
+    assert!(error.to_string().starts_with("nodes a, b feed each other in a cycle"));
 
     let mut graph = Graph::default();
     let (a, b) = (graph.numbers(1), graph.numbers(1));

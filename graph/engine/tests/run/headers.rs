@@ -38,8 +38,8 @@ fn headers_tell_where_a_packet_comes_from() {
     let numbers =
         |headers: &[Header]| headers.iter().map(|header| header.sequence).collect::<Vec<_>>();
     assert_eq!((numbers(&sent), numbers(&passed)), (vec![0, 1, 2], vec![0, 1, 2, 3, 4, 5]));
-    for (node_index, header) in passed.iter().enumerate() {
-        let origin = sent[node_index / 2];
+    for (index, header) in passed.iter().enumerate() {
+        let origin = sent[index / 2];
         assert_eq!((header.trace, header.at), (origin.trace, origin.at));
         assert_eq!(header.entered_ns, origin.entered_ns);
     }

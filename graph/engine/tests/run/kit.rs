@@ -50,7 +50,7 @@ struct Scripted {
 
 /// A node with its script, which it gives back when it is closed: it may be opened again.
 struct Leased {
-    node_index: i64,
+    index: i64,
     script: Option<Scripted>,
 }
 
@@ -63,7 +63,7 @@ impl Leased {
 impl Drop for Leased {
     fn drop(&mut self) {
         let mut scripts = SCRIPTS.lock().unwrap_or_else(PoisonError::into_inner);
-        scripts[usize::try_from(self.node_index).unwrap()] = self.script.take();
+        scripts[usize::try_from(self.index).unwrap()] = self.script.take();
     }
 }
 
@@ -85,9 +85,9 @@ impl DynNode for Leased {
 static SCRIPTS: Mutex<Vec<Option<Scripted>>> = Mutex::new(Vec::new());
 
 fn open(values: &ParamValues, _: &OpenCx) -> Result<Box<dyn DynNode>, NodeError> {
-    let Some(ParamValue::Int(node_index)) = values.get("script") else { panic!("no script") };
-    let script = SCRIPTS.lock().unwrap()[usize::try_from(*node_index).unwrap()].take();
-    Ok(Box::new(Leased { node_index: *node_index, script }))
+    let Some(ParamValue::Int(index)) = values.get("script") else { panic!("no script") };
+    let script = SCRIPTS.lock().unwrap()[usize::try_from(*index).unwrap()].take();
+    Ok(Box::new(Leased { index: *index, script }))
 }
 
 type Open = fn(&ParamValues, &OpenCx) -> Result<Box<dyn DynNode>, NodeError>;
@@ -384,11 +384,9 @@ impl Graph {
     }
 
     fn script(&mut self, node: usize, change: impl FnOnce(&mut Scripted)) {
-        let Some(ParamValue::Int(node_index)) = self.nodes[node].params.get("script") else {
-            panic!()
-        };
+        let Some(ParamValue::Int(index)) = self.nodes[node].params.get("script") else { panic!() };
         let mut scripts = SCRIPTS.lock().unwrap();
-        change(scripts[usize::try_from(*node_index).unwrap()].as_mut().unwrap());
+        change(scripts[usize::try_from(*index).unwrap()].as_mut().unwrap());
     }
 
     pub(crate) fn edge(&mut self, from: usize, to: usize) {

@@ -37,27 +37,27 @@ impl Checker<'_> {
         let mut visited = vec![false; followers.len()];
         // Path of the search, each node with the index of its next successor.
         let mut path: Vec<(usize, usize)> = Vec::new();
-        let mut location_in_path = vec![None; followers.len()];
+        let mut index_in_path = vec![None; followers.len()];
         for start in 0..followers.len() {
             if !std::mem::replace(&mut visited[start], true) {
-                location_in_path[start] = Some(0);
+                index_in_path[start] = Some(0);
                 path.push((start, 0));
             }
             while let Some((node, next)) = path.last_mut() {
                 let Some(&follower) = followers[*node].get(*next) else {
-                    location_in_path[*node] = None;
+                    index_in_path[*node] = None;
                     path.pop();
                     continue;
                 };
                 *next += 1;
-                if let Some(first) = location_in_path[follower] {
+                if let Some(first) = index_in_path[follower] {
                     let cycle: Vec<_> = path[first..].iter().map(|(node, _)| *node).collect();
                     if !cycle.iter().any(|node| in_cycle.contains(node)) {
                         in_cycle.extend(&cycle);
                         cycles.push(cycle);
                     }
                 } else if !std::mem::replace(&mut visited[follower], true) {
-                    location_in_path[follower] = Some(path.len());
+                    index_in_path[follower] = Some(path.len());
                     path.push((follower, 0));
                 }
             }

@@ -73,7 +73,7 @@ pub(crate) fn layout(graph: &CheckedGraph, words: &Words, label_chars: usize) ->
         })
         .collect();
     let gap = label_chars as f64 * CHAR + 2.0 * SPACE;
-    let mut layout = node_index(&mut slots, &mut order, gap);
+    let mut layout = assign_positions(&mut slots, &mut order, gap);
     layout.boxes = slots.iter().filter(|slot| slot.node.is_some()).map(|slot| slot.rect).collect();
     layout.arrows = arrows(graph, &routes, &slots);
     layout
@@ -114,7 +114,7 @@ fn size(graph: &CheckedGraph, node: usize, lines: &[String]) -> Rect {
 }
 
 /// Orders the slots of each column by their predecessors, and assigns positions.
-fn node_index(slots: &mut [Slot], order: &mut [Vec<usize>], gap: f64) -> Layout {
+fn assign_positions(slots: &mut [Slot], order: &mut [Vec<usize>], gap: f64) -> Layout {
     let mut x = SPACE;
     for column in order.iter_mut() {
         let middle = |slot: usize| {

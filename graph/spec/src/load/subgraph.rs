@@ -239,11 +239,11 @@ impl Reader {
         // Streams out of a subgraph come from its nodes.
         for (number, node) in graph.nodes.iter_mut().enumerate() {
             let NodeLocations { inputs, reported, .. } = &mut locations.nodes[number];
-            for (location, input) in node.inputs.iter_mut().enumerate() {
+            for (input_index, input) in node.inputs.iter_mut().enumerate() {
                 let mut from =
                     PortRef { node: input.from_node.clone(), port: input.from_port.clone() };
                 let location = inputs
-                    .get(location)
+                    .get(input_index)
                     .map(|locations| locations.from.clone())
                     .unwrap_or_default();
                 if self.outside(&mut from, &location, subgraphs, 1) {

@@ -32,7 +32,7 @@ use crate::{
 /// One call in the chain.
 pub(super) struct ChainCall {
     /// Index in the worker.
-    node_index: usize,
+    runner_index: usize,
     /// Ticks at the end of the call; nanoseconds of the call once it is counted.
     ticks: u64,
     /// Timestamp of its packet.
@@ -91,13 +91,13 @@ fn is_plain(runner: &Runner) -> bool {
 
 impl Worker {
     /// Follows the packets of the node along the chain; returns the node that was called last.
-    pub(super) fn follow_chain(&mut self, node_index: usize) -> usize {
-        if self.runners[node_index].chain_next.is_none() {
-            return node_index;
+    pub(super) fn follow_chain(&mut self, runner_index: usize) -> usize {
+        if self.runners[runner_index].chain_next.is_none() {
+            return runner_index;
         }
-        self.receiver = node_index;
+        self.receiver = runner_index;
         let trace =
-            self.runners[node_index].outbox.iter().next().map(|(_, packet)| packet.header.trace);
+            self.runners[runner_index].outbox.iter().next().map(|(_, packet)| packet.header.trace);
         let is_timed = self.bursts.times(trace.unwrap_or_default());
         let start = self.watch.moment.real_ns;
         let ended = catch_unwind(AssertUnwindSafe(|| match is_timed {
@@ -112,7 +112,7 @@ impl Worker {
                 }
                 if is_timed {
                     self.count_chain_calls();
-                } else if node_index != self.receiver {
+                } else if runner_index != self.receiver {
                     self.count_burst();
                 }
                 self.bursts.last_ns = self.watch.moment.real_ns - start;
@@ -121,8 +121,8 @@ impl Worker {
             Err(panic) => self.leave_chain(Err(panic)),
         }
         // The nodes in between had no other work, or were ready before.
-        if node_index != self.receiver && self.runners[node_index].has_more() {
-            self.ready.insert(node_index);
+        if runner_index != self.receiver && self.runners[runner_index].has_more() {
+            self.ready.insert(runner_index);
         }
         self.receiver
     }
@@ -130,7 +130,7 @@ impl Worker {
     /// Calls one node after the other and counts each call.
     ///
     /// # Errors
-    /// As [`Group::call_chain`].
+    /// As [`Worker::call_chain`].
     fn call_chain_timed(&mut self) -> Result<(), Box<NodeError>> {
         while self.call_chain::<true>()? {
             self.count_chain_calls();
@@ -149,10 +149,10 @@ impl Worker {
     fn call_chain<const TIMED: bool>(&mut self) -> Result<bool, Box<NodeError>> {
         let Self { runners, chain_calls, watch, receiver: called, near: at_hand, .. } = self;
         let [mut near, mut next] = self.outboxes.each_mut();
-        let (mut node_index, mut chain_next, mut is_full) =
+        let (mut runner_index, mut chain_next, mut is_full) =
             (*called, runners[*called].chain_next, false);
         *at_hand = 0;
-        mem::swap(near, &mut runners[node_index].outbox);
+        mem::swap(near, &mut runners[runner_index].outbox);
         while let Some(receiver) = chain_next {
             let runner = &mut runners[receiver];
             let Some((_, packet)) = near.only() else { break };
@@ -166,9 +166,9 @@ impl Worker {
             // A panic leaves the chain, which has to know the node.
             *called = receiver;
             let at = packet.header.at;
-            let Runner { outputs, rewinds, context, node_index: number, .. } = runner;
+            let Runner { outputs, rewinds, context, node_index, .. } = runner;
             let (node, input) = (&mut **node, Some(input));
-            let site = Site { node, input, outputs, rewinds, context, number: *number };
+            let site = Site { node, input, outputs, rewinds, context, node_index: *node_index };
             let (result, _, model_ns) =
                 call(site, watch, Some(&mut *packet), true, next, |node, cx| {
                     node.process(cx).map_err(Box::new)
@@ -184,10 +184,10 @@ impl Worker {
             });
             mem::swap(&mut near, &mut next);
             *at_hand ^= 1;
-            (node_index, chain_next) = (receiver, runner.chain_next);
+            (runner_index, chain_next) = (receiver, runner.chain_next);
             if TIMED {
                 let (ticks, is_near) = watch.ticks();
-                chain_calls.push(ChainCall { node_index, ticks, at, model_ns });
+                chain_calls.push(ChainCall { runner_index, ticks, at, model_ns });
                 is_full = !is_near || chain_calls.len() == MAX_CHAIN_CALLS;
                 if is_full {
                     break;
@@ -196,7 +196,7 @@ impl Worker {
                 runner.stats.count_untimed(model_ns);
             }
         }
-        mem::swap(near, &mut runners[node_index].outbox);
+        mem::swap(near, &mut runners[runner_index].outbox);
         Ok(is_full)
     }
 
@@ -226,7 +226,7 @@ impl Worker {
         packet.clear();
         mem::swap(sent, &mut runner.outbox);
         let at = runner.context.origin.at;
-        self.chain_calls.push(ChainCall { node_index: receiver, ticks, at, model_ns: 0 });
+        self.chain_calls.push(ChainCall { runner_index: receiver, ticks, at, model_ns: 0 });
         self.count_chain_calls();
         let runner = &mut self.runners[receiver];
         let failure = runner.judge(&self.shared, NodeMethod::Process, ended, 0);
@@ -246,7 +246,7 @@ impl Worker {
         let row = start;
         for chain_call in chain_calls.iter_mut() {
             let end = watch.ns_at(&shared.clock, chain_call.ticks);
-            let runner = &mut runners[chain_call.node_index];
+            let runner = &mut runners[chain_call.runner_index];
             runner.stats.count_call(end - start, chain_call.model_ns);
             runner.count_packet(is_sampled, end.saturating_sub(entered_ns));
             if let [input] = runner.inputs.as_mut_slice() {
@@ -261,7 +261,7 @@ impl Worker {
         let untold_ns = mem::take(&mut bursts.untold_ns[*receiver]);
         if untold_ns > 0 {
             for chain_call in &*chain_calls {
-                runners[chain_call.node_index].stats.busy_ns +=
+                runners[chain_call.runner_index].stats.busy_ns +=
                     share(untold_ns, chain_call.ticks, start - row);
             }
         }
