@@ -16,7 +16,6 @@ use crate::{
         wake::Waker,
     },
 };
-use afferent_spec::CheckedGraph;
 
 /// Reads the figures of a running graph from another thread.
 ///
@@ -79,11 +78,6 @@ impl Board {
 impl WatchHandle {
     pub(crate) fn new(shared: Arc<Shared>, board: Arc<Board>) -> Self {
         Self { shared, board }
-    }
-
-    /// The running graph.
-    pub fn graph(&self) -> &CheckedGraph {
-        &self.shared.graph
     }
 
     /// Current figures; [`Report::end`] is [`RunEnd::Running`].
