@@ -8,6 +8,7 @@
 //! | `include` | graph files that others are based on                       |
 //! | `schedule` | the keys `thread`, `cpu`, `priority` and `spin` |
 //! | `subgraph` | graph files as nodes of others                            |
+//! | `inserted` | a subgraph while it is inserted into the outer graph       |
 //! | `carry`   | budgets, interrupts and waterfalls of graphs within        |
 //! | `read`    | from the tree to the graph                                 |
 //! | `streams` | the keys `in`                                    |
@@ -19,6 +20,7 @@
 mod carry;
 mod fill;
 mod include;
+mod inserted;
 pub(crate) mod locations;
 mod overlay;
 mod read;

@@ -18,9 +18,6 @@ const KNOWN: &[&str] = &[
     "graph/record: recorder.rs -> writer.rs -> recorder.rs",
     "graph/scenario: judge.rs -> stage.rs -> judge.rs",
     "graph/scenario: payload.rs -> source.rs -> payload.rs",
-    "graph/spec: load::carry.rs -> load::reader.rs -> load::subgraph.rs -> load::carry.rs",
-    "graph/spec: load::reader.rs -> load::subgraph.rs -> load::reader.rs",
-    "graph/spec: load::include.rs -> load::overlay.rs -> load::include.rs",
 ];
 
 #[test]

@@ -4,34 +4,13 @@
 //! own or that of one subgraph; a second one is an error.
 
 use crate::{
-    Diagnostic, Graph, Location, PortRef,
-    load::{locations::Locations, reader::Reader, subgraph::Subgraph},
+    Diagnostic, Graph, Location,
+    load::{
+        inserted::{Subgraph, Watched},
+        locations::Locations,
+        reader::Reader,
+    },
 };
-
-/// Budgets, waterfall and interrupt of a subgraph, with the full names of its nodes.
-pub(crate) struct Watched {
-    /// The subgraph without its nodes.
-    graph: Graph,
-    locations: Locations,
-}
-
-impl Watched {
-    /// Takes them from `graph`, which is the node `name`.
-    pub(crate) fn new(name: &str, mut graph: Graph, locations: Locations) -> Self {
-        let within = |node: &mut String| *node = format!("{name}/{node}");
-        let port = |port: &mut PortRef| within(&mut port.node);
-        for budget in &mut graph.budgets {
-            port(&mut budget.from);
-            port(&mut budget.to);
-        }
-        graph.waterfall.iter_mut().for_each(port);
-        if let Some(interrupt) = &mut graph.interrupt {
-            port(&mut interrupt.on);
-            interrupt.cancels.iter_mut().for_each(within);
-        }
-        Self { graph, locations }
-    }
-}
 
 impl Reader {
     /// Adds those of the subgraphs to `graph`.

@@ -15,12 +15,15 @@ use std::{mem, path::Path, sync::Arc};
 use crate::{
     Diagnostic, Location,
     diagnostic::Source,
-    load::{overlay::change_node, read::KEYS, read_file, reader::Reader},
+    load::{
+        overlay::change_node,
+        read::KEYS,
+        read_file,
+        reader::{MAX_DEPTH, Reader},
+    },
     yaml::{Key, Node, Value},
 };
 
-/// Deepest nesting of graph files.
-pub(crate) const MAX_DEPTH: usize = 8;
 /// Most graph files of a graph.
 const MAX_FILES: usize = 1000;
 

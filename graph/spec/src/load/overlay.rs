@@ -13,7 +13,10 @@ use std::sync::Arc;
 use crate::{
     Diagnostic, Location,
     diagnostic::Source,
-    load::{include::MAX_DEPTH, reader::Reader, subgraph},
+    load::{
+        reader::{MAX_DEPTH, Reader},
+        subgraph,
+    },
     suggest,
     yaml::{Key, Map, Node, Value},
 };

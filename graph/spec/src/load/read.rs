@@ -7,9 +7,9 @@ use afferent_graph::ParamValue;
 use crate::{
     Graph, Location, NodeConfig,
     load::{
+        inserted::Subgraph,
         locations::{Locations, NodeLocations},
         reader::Reader,
-        subgraph::Subgraph,
     },
     yaml::{Key, Node, Value},
 };

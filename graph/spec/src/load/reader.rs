@@ -7,10 +7,13 @@ use afferent_graph::read_duration;
 use crate::{
     Diagnostic, Location, Origin, PortRef,
     diagnostic::Source,
-    load::{locations::PortLocations, read_file, subgraph::Subgraph},
+    load::{inserted::Subgraph, locations::PortLocations, read_file},
     suggest,
     yaml::{self, Allowance, Map, Node, Value},
 };
+
+/// Deepest nesting of graph files.
+pub(crate) const MAX_DEPTH: usize = 8;
 
 /// Reads trees and collects their faults.
 #[derive(Default)]

@@ -20,7 +20,7 @@ use std::mem;
 use crate::{
     Diagnostic, Graph, InputConfig, Location, PortRef,
     load::{
-        carry::Watched,
+        inserted::{Exports, Subgraph, Watched},
         locations::{InputLocations, Locations, NodeLocations, PortLocations},
         reader::Reader,
     },
@@ -30,21 +30,6 @@ use crate::{
 
 /// Keys of a subgraph.
 pub(crate) const KEYS: [&str; 5] = ["graph", "in", "params", "profile", "nodes"];
-
-/// Names of the inputs or outputs of a subgraph, with the ports of its nodes that they stand for.
-type Exports = Vec<(String, Vec<PortRef>)>;
-
-/// A subgraph while its nodes are inserted into the outer graph.
-pub(crate) struct Subgraph {
-    pub(crate) name: String,
-    /// Its input streams and their locations.
-    inputs: Vec<(InputConfig, InputLocations)>,
-    /// Its inputs and outputs; `None` if the file could not be read.
-    ports: Option<[Exports; 2]>,
-    /// Its budgets, waterfall and interrupt, until the outer graph takes them.
-    pub(crate) watched: Option<Watched>,
-    location: Location,
-}
 
 /// Memory of a port.
 fn bytes(port: &PortRef) -> usize {
