@@ -6,7 +6,7 @@ use afferent_graph::Timestamp;
 
 use crate::{
     spec::{Anchor, Check, Goal},
-    stage::{Script, State},
+    state::{Script, State},
 };
 
 /// Verdict on an expectation.

@@ -6,6 +6,7 @@
 //! | `sound`, `espeak`, `payload`   | speech of the simulated user, and packets to send        |
 //! | `prepare`                      | the graph with replaced sources                          |
 //! | `source`, `witness`, `stage`   | a run: its sources, its observer, and their shared state |
+//! | `state`                        | the script of a run, and its progress                    |
 //! | `judge`                        | evaluation of expectations                               |
 //! | `run`, `outcome`, `junit`      | execution of cases, and their outcomes                   |
 //!
@@ -27,6 +28,7 @@ mod sound;
 mod source;
 mod spec;
 mod stage;
+mod state;
 mod witness;
 
 pub use junit::junit;

@@ -10,7 +10,7 @@ use crate::{
     judge::Window,
     prepare::Prepared,
     spec::Case,
-    stage::{Event, State},
+    state::{Event, State},
 };
 
 /// Outcome of a case.

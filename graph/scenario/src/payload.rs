@@ -4,13 +4,13 @@
 
 use std::{str::FromStr, time::Duration};
 
-use afferent_graph::{Header, NodeDef, Packet, Payload, Timestamp};
+use afferent_graph::{
+    Header, NodeDef, NodeError, NodeSpec, Packet, Payload, Port, PortId, Timestamp,
+};
 use afferent_messages::{
     Gain, HeardWord, Interruption, KeywordEvent, Played, SpeechEvent, SpeechEventKind, Text,
     ToolMessage, Transcript, TurnEvent, TurnEventKind, Word,
 };
-
-use crate::source::sender;
 
 /// A payload type that a scenario can send.
 pub(crate) struct Sendable {
@@ -23,6 +23,9 @@ pub(crate) struct Sendable {
     /// Contract of a source that sends this type.
     pub(crate) source: fn() -> NodeDef,
 }
+
+/// Output of [`sender`].
+pub(crate) const PACKETS: PortId = PortId::at(0);
 
 /// All supported payload types, by name.
 pub(crate) const TYPES: &[Sendable] = &[
@@ -97,6 +100,20 @@ const fn sendable<T: Payload>(
     make: fn(&Fields<'_>, Timestamp) -> Result<Packet, String>,
 ) -> Sendable {
     Sendable { ty: T::TYPE, fields, make, source: sender::<T> }
+}
+
+/// Contract of a source that sends `T` on the output [`PACKETS`]. At run time
+/// [`Sender`](crate::source::Sender) replaces it.
+fn sender<T: Payload>() -> NodeDef {
+    let ports = [Port::output::<T>("packets")];
+    let spec = NodeSpec {
+        summary: "Sends packets of a scenario".into(),
+        ..NodeSpec::new("scenario", &ports)
+    };
+    NodeDef::from_fn(spec, |cx| {
+        let reason = "this source runs only within a scenario".to_owned();
+        Err(NodeError::Device { name: cx.name.clone(), reason })
+    })
 }
 
 fn packet<T: Payload>(value: T, at: Timestamp) -> Packet {

@@ -12,11 +12,12 @@ use afferent_spec::{
 };
 
 use crate::{
-    payload::{Fields, Sendable, TYPES},
+    payload::{Fields, PACKETS, Sendable, TYPES},
     sound::{SoundNodes, Sounds},
-    source::{Interrupts, PACKETS, Sender, Sent, UserSource},
+    source::{Interrupts, Sender, Sent, UserSource},
     spec::{Act, Case, Output, Send, Turn},
-    stage::{Action, Planned, Resolved, Script, Stage, Stream},
+    stage::Stage,
+    state::{Action, Planned, Resolved, Script, Stream},
     witness::Witness,
 };
 

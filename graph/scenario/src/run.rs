@@ -16,7 +16,8 @@ use crate::{
     prepare::Prepared,
     sound::Sounds,
     spec::{Anchor, Case, Check, Goal},
-    stage::{Event, Stage, State},
+    stage::Stage,
+    state::{Event, State},
 };
 
 /// Options of a [`Runner`].

@@ -3,17 +3,15 @@
 use std::{collections::VecDeque, sync::Arc};
 
 use afferent_engine::InterruptHandle;
-use afferent_graph::{
-    Cx, DynBench, DynNode, Header, NodeDef, NodeError, NodeSpec, Out, Packet, Payload, Port,
-    PortId, Timestamp,
-};
+use afferent_graph::{Cx, DynBench, DynNode, Header, NodeError, Out, Packet, PortId, Timestamp};
 use afferent_messages::AudioBlock;
 
 use crate::{
     payload::{Fields, Sendable},
     sound::{Noise, SoundNodes, amplitude},
     spec::Echo,
-    stage::{Action, Stage, State},
+    stage::Stage,
+    state::{Action, State},
 };
 
 /// Audio source of the simulated user. Sends speech, with silence or noise in between, as each
@@ -253,20 +251,3 @@ impl DynNode for Sender {
         Ok(())
     }
 }
-
-/// Contract of a source that sends `T` on the output [`PACKETS`]. At run time a [`Sender`] replaces
-/// it.
-pub(crate) fn sender<T: Payload>() -> NodeDef {
-    let ports = [Port::output::<T>("packets")];
-    let spec = NodeSpec {
-        summary: "Sends packets of a scenario".into(),
-        ..NodeSpec::new("scenario", &ports)
-    };
-    NodeDef::from_fn(spec, |cx| {
-        let reason = "this source runs only within a scenario".to_owned();
-        Err(NodeError::Device { name: cx.name.clone(), reason })
-    })
-}
-
-/// Output of [`sender`].
-pub(crate) const PACKETS: PortId = PortId::at(0);

@@ -9,7 +9,7 @@ use std::{
 use afferent_engine::Observer;
 use afferent_graph::{AnyPayload, Packet, Timestamp};
 
-use crate::stage::{Event, Stage};
+use crate::{stage::Stage, state::Event};
 
 /// Reports the packets of a run to its [`Stage`].
 pub(crate) struct Witness {

@@ -16,8 +16,6 @@ const KNOWN: &[&str] = &[
     "graph/core: payload.rs -> codec.rs -> payload_type.rs -> payload.rs",
     "graph/core: packet.rs -> payload.rs -> packet.rs",
     "graph/record: recorder.rs -> writer.rs -> recorder.rs",
-    "graph/scenario: judge.rs -> stage.rs -> judge.rs",
-    "graph/scenario: payload.rs -> source.rs -> payload.rs",
 ];
 
 #[test]
