@@ -1,7 +1,7 @@
 //! Graph files: from YAML to a checked graph.
 //!
-//! [`load()`] reads a file with its profile and overrides, [`check()`] finds every fault in one pass
-//! and returns a [`CheckedGraph`], which the engine runs. Begin with `graph.rs` (a graph as
+//! [`load()`] reads a file with its profile and overrides, [`check()`] finds every fault in one
+//! pass and returns a [`CheckedGraph`], which the engine runs. Begin with `graph.rs` (a graph as
 //! written) and `checked.rs` (a graph that can run).
 //!
 //! | module | holds |
