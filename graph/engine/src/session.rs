@@ -86,15 +86,8 @@ impl Session {
         let interrupt = wiring::interrupt(graph, &plan, options.clock, &wakers);
         let meters = budget::meters(graph);
         let needs_watermark_of = wiring::needs_watermark_of(graph, &plan);
-        let wiring = Wiring {
-            graph,
-            plan: &plan,
-            options: &options,
-            cx,
-            interrupt,
-            meters,
-            needs_watermark_of,
-        };
+        let wiring =
+            Wiring { graph, plan: &plan, options: &options, interrupt, meters, needs_watermark_of };
         let groups = wiring.connect(nodes, &wakers);
         let (tell, events) = mpsc::channel();
         let shared = Arc::new(shared(&groups, &wakers, &wiring, tell.clone()));

@@ -35,12 +35,20 @@ use crate::{
 };
 use afferent_spec::{CheckedGraph, Edge, EdgePolicy, End, OnError};
 
+/// An open node, and its opener for a restart.
+pub(crate) type OpenNode = (Opener, Box<dyn DynNode>);
+
 /// Opens every node. If one fails, those already open are closed.
 ///
 /// # Errors
 /// [`RunError::Open`] and [`RunError::OpenPanic`].
-pub(crate) fn open(graph: &CheckedGraph, cx: &OpenCx) -> Result<Vec<Box<dyn DynNode>>, RunError> {
-    (0..graph.nodes.len()).map(|node_index| Opener::new(graph, node_index, cx).open()).collect()
+pub(crate) fn open(graph: &CheckedGraph, cx: &OpenCx) -> Result<Vec<OpenNode>, RunError> {
+    let open = |node_index| {
+        let opener = Opener::new(graph, node_index, cx);
+        let node = opener.open()?;
+        Ok((opener, node))
+    };
+    (0..graph.nodes.len()).map(open).collect()
 }
 
 /// Finds an edge that names a port that its node does not have.
@@ -76,7 +84,6 @@ pub(crate) struct Wiring<'w> {
     pub(crate) graph: &'w CheckedGraph,
     pub(crate) plan: &'w Plan,
     pub(crate) options: &'w RunOptions,
-    pub(crate) cx: &'w OpenCx,
     pub(crate) interrupt: InterruptHandle,
     pub(crate) meters: Vec<Arc<Meter>>,
     /// For each node: true if it uses the watermark of its senders.
@@ -100,15 +107,20 @@ pub(crate) fn needs_watermark_of(graph: &CheckedGraph, plan: &Plan) -> Vec<bool>
 }
 
 impl Wiring<'_> {
+    /// Input port that `edge` leads to; [`check_ports`] has found that it exists.
+    fn input_port(&self, edge: &Edge) -> &PortSpec {
+        let (node_index, port) = edge.to;
+        &self.graph.nodes[node_index].def.inputs[port.index()]
+    }
+
     /// Synchronizer of the node, whose inputs are in the order of the edges.
     fn join(&self, node_index: usize) -> Option<Synchronizer> {
         let graph = self.graph;
         let inputs = graph.edges.iter().filter(|edge| edge.to.0 == node_index);
         let inputs: Vec<_> = inputs.collect();
         let lead = inputs.iter().position(|edge| edge.sync.is_none())?;
-        let port = |port: PortId| graph.nodes[node_index].def.inputs.get(port.index());
         let companions = inputs.iter().enumerate().filter_map(|(input, edge)| {
-            let optional = port(edge.to.1).is_some_and(|port| port.optional);
+            let optional = self.input_port(edge).optional;
             let limit = match self.options.clock {
                 ClockKind::Real => edge.kept(),
                 // No time passes while packets gather.
@@ -119,11 +131,9 @@ impl Wiring<'_> {
         let companions: Vec<_> = companions.collect();
         let joined: Vec<_> = companions
             .iter()
-            .map(|companion| Joined {
-                port: inputs[companion.input].to.1,
-                name: port(inputs[companion.input].to.1)
-                    .map_or_else(|| "".into(), |port| port.name.clone()),
-                packets: Vec::with_capacity(4),
+            .map(|companion| {
+                let port = self.input_port(inputs[companion.input]);
+                Joined { port: port.id, name: port.name.clone(), packets: Vec::with_capacity(4) }
             })
             .collect();
         // One more than this goes on without a match.
@@ -142,11 +152,7 @@ impl Wiring<'_> {
     }
 
     /// Connects the nodes of every worker.
-    pub(crate) fn connect(
-        &self,
-        nodes: Vec<Box<dyn DynNode>>,
-        wakers: &[Arc<Waker>],
-    ) -> Vec<Vec<Runner>> {
+    pub(crate) fn connect(&self, nodes: Vec<OpenNode>, wakers: &[Arc<Waker>]) -> Vec<Vec<Runner>> {
         let graph = self.graph;
         let mut nodes: Vec<Option<_>> = nodes.into_iter().map(Some).collect();
         let mut index_of = vec![(0, 0); graph.nodes.len()];
@@ -225,11 +231,7 @@ impl Wiring<'_> {
         Input {
             inbound: InputInfo {
                 port: edge.to.1,
-                name: self.graph.nodes[edge.to.0]
-                    .def
-                    .port_name(PortKind::Input, edge.to.1)
-                    .as_ref()
-                    .into(),
+                name: self.input_port(edge).name.clone(),
                 source: self.graph.nodes[edge.from.0].name.clone(),
             },
             edge: index,
@@ -243,34 +245,32 @@ impl Wiring<'_> {
         }
     }
 
-    fn runner(&self, node_index: usize, node: Box<dyn DynNode>) -> Runner {
+    fn runner(&self, node_index: usize, (opener, node): OpenNode) -> Runner {
         let graph = self.graph;
         let checked = &graph.nodes[node_index];
         let def = &checked.def;
-        let needs_watermark = |port: PortId| {
-            let mut edges = graph.edges.iter().filter(|edge| edge.from == (node_index, port));
-            def.outputs.get(port.index()).is_some_and(|output| output.in_step)
-                && edges.any(|edge| self.needs_watermark_of[edge.to.0])
+        let needs_watermark = |port: &PortSpec| {
+            let mut edges = graph.edges.iter().filter(|edge| edge.from == (node_index, port.id));
+            port.in_step && edges.any(|edge| self.needs_watermark_of[edge.to.0])
         };
-        let output = |(id, port): (PortId, &PortSpec)| Output {
+        let output = |port: &PortSpec| Output {
             port: port.name.clone(),
             outlets: Vec::new(),
             timeline: Timeline::new(),
-            interrupts: graph.interrupt == Some((node_index, id)),
-            needs_watermark: needs_watermark(id),
+            interrupts: graph.interrupt == Some((node_index, port.id)),
+            needs_watermark: needs_watermark(port),
             last: None,
             marks: budget::marks(
                 &self.meters,
-                End { node: node_index, port: id, kind: PortKind::Output },
+                End { node: node_index, port: port.id, kind: PortKind::Output },
             ),
         };
-        let pool = |(id, port): (PortId, &PortSpec)| {
-            let output = (node_index, id);
+        let pool = |port: &PortSpec| {
+            let output = (node_index, port.id);
             (port.name.clone(), Pool::new(pools::values(graph, output, &self.options.observers)))
         };
         let is_real = self.options.clock == ClockKind::Real;
-        let outputs = || def.outputs.iter().enumerate().map(|(at, port)| (PortId::at(at), port));
-        let tells_any = outputs().any(|(id, _)| needs_watermark(id));
+        let tells_any = def.outputs.iter().any(needs_watermark);
         let is_watched = checked.canceled
             || tells_any
             || graph.interrupt.is_some_and(|(node, _)| node == node_index)
@@ -281,7 +281,7 @@ impl Wiring<'_> {
             node_index,
             name: checked.name.clone(),
             node: Some(node),
-            opener: Opener::new(graph, node_index, self.cx),
+            opener,
             on_error: checked.on_error,
             deadline_ns: checked.deadline.filter(|_| is_real).map_or(u64::MAX, |deadline| {
                 u64::try_from(deadline.as_nanos()).unwrap_or(u64::MAX)
@@ -301,7 +301,7 @@ impl Wiring<'_> {
             sends_remote: false,
             watermark_changed: false,
             bound: Watermark::MIN,
-            outputs: outputs().map(output).collect(),
+            outputs: def.outputs.iter().map(output).collect(),
             outbox: Outbox::new(SLOTS),
             taken_by: 0,
             chain_next: None,
@@ -313,7 +313,7 @@ impl Wiring<'_> {
             granted: false,
             context: NodeContext {
                 origin: Header::default(),
-                outputs: outputs().map(pool).collect(),
+                outputs: def.outputs.iter().map(pool).collect(),
                 joined: Vec::new(),
                 cancel: self.interrupt.flag(node_index).clone(),
                 undeclared: AtomicU64::new(0),
