@@ -3,6 +3,7 @@
 //! | module     | holds                                                                  |
 //! |------------|------------------------------------------------------------------------|
 //! | `recorder` | queues the packets of a run and counts them                            |
+//! | `queue`    | items that the recorder passes to the writer; options of a recording   |
 //! | `writer`   | writes them to an MCAP file, on its own thread                         |
 //! | `replay`   | replaces the sources of a graph with a recording                       |
 //! | `compare`  | hashes the streams of a run and compares them with a recording         |
@@ -21,6 +22,7 @@
 mod compare;
 mod files;
 mod new_file;
+mod queue;
 mod recorder;
 mod replay;
 mod trace;
@@ -31,7 +33,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use compare::{Compare, Difference, StreamVerdict};
 pub use new_file::NewFile;
-pub use recorder::{RecordError, RecordOptions, RecordReport, Recorder, StreamRecord};
+pub use queue::RecordOptions;
+pub use recorder::{RecordError, RecordReport, Recorder, StreamRecord};
 pub use replay::{RecordedStream, Recording, ReplayError};
 pub use trace::{TraceFile, TraceReport};
 pub use waterfall::{Stage, Turn, Waterfall};

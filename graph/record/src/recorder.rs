@@ -5,54 +5,24 @@ use std::{
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicUsize, Ordering},
         mpsc::{SyncSender, sync_channel},
     },
     thread::{self, JoinHandle},
 };
 
 use afferent_engine::Observer;
-use afferent_graph::{AnyPayload, Codec, Packet, Timestamp};
+use afferent_graph::{AnyPayload, Packet, Timestamp};
 use afferent_spec::{CheckedGraph, CheckedNode};
 use mcap::{McapError, records::Metadata};
 use serde::Serialize;
 
-use crate::{NewFile, files, lock, reason, writer::Writer};
-
-/// Options of a [`Recorder`].
-#[derive(Debug, Clone)]
-pub struct RecordOptions {
-    /// Outputs as `node.output`, or nodes for all of their outputs. Empty for everything that can
-    /// be recorded.
-    pub streams: Vec<String>,
-    /// Maximum number of packets that wait to be written. Packets beyond it are dropped and
-    /// counted.
-    pub queue: usize,
-    /// Maximum number of bytes of bulk data, such as images, that wait to be written. A larger
-    /// packet is accepted only if the queue holds no bulk data.
-    pub queue_bytes: usize,
-    /// Maximum size of the file in bytes. Packets that do not fit, and all later ones, are dropped
-    /// and counted.
-    pub max_bytes: Option<u64>,
-    /// Start time of the session in nanoseconds since 1970, or `None` for the current time.
-    pub begin_unix_ns: Option<u64>,
-    /// Name and content of files to attach to the recording, such as the graph, in YAML or JSON.
-    pub attachments: Vec<(String, Vec<u8>)>,
-}
-
-impl Default for RecordOptions {
-    fn default() -> Self {
-        let (streams, attachments) = (Vec::new(), Vec::new());
-        Self {
-            streams,
-            queue: 1024,
-            queue_bytes: 256 << 20,
-            max_bytes: None,
-            begin_unix_ns: None,
-            attachments,
-        }
-    }
-}
+use crate::{
+    NewFile, files, lock,
+    queue::{Counts, Head, Job, Output, RecordOptions, Waiting},
+    reason,
+    writer::Writer,
+};
 
 /// Errors that prevent a recording.
 #[derive(Debug, thiserror::Error)]
@@ -105,34 +75,6 @@ pub struct Recorder {
     path: PathBuf,
     /// Maximum number of packets held: those in the queue and the one being written.
     holds: usize,
-}
-
-/// File, and the records that precede the packets.
-pub(crate) struct Head {
-    pub(crate) file: NewFile,
-    pub(crate) hashes: Metadata,
-    pub(crate) options: RecordOptions,
-}
-
-#[derive(Default)]
-pub(crate) struct Counts {
-    pub(crate) written: AtomicU64,
-    pub(crate) dropped: AtomicU64,
-}
-
-/// Amount of bulk data that waits to be written.
-pub(crate) struct Waiting {
-    pub(crate) bytes: AtomicUsize,
-    most: usize,
-}
-
-/// A packet to write, with the index of its stream and the time at which it was sent.
-pub(crate) struct Job {
-    pub(crate) stream: usize,
-    pub(crate) now: Timestamp,
-    pub(crate) packet: Packet,
-    /// [`AnyPayload::bulk_bytes`].
-    pub(crate) bytes: usize,
 }
 
 /// Result of a recording.
@@ -250,15 +192,6 @@ impl Recorder {
     }
 }
 
-impl Waiting {
-    /// True if `bytes` more may wait. The caller holds the queue lock, so the amount can only
-    /// shrink meanwhile.
-    fn has_room(&self, bytes: usize) -> bool {
-        let waiting = self.bytes.load(Ordering::Relaxed);
-        waiting == 0 || bytes == 0 || waiting.saturating_add(bytes) <= self.most
-    }
-}
-
 impl Observer for Recorder {
     fn begin(&self) -> Result<(), String> {
         let head = lock(&self.head).take();
@@ -288,13 +221,6 @@ impl Observer for Recorder {
             self.counts[stream].dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
-}
-
-/// A recorded output.
-pub(crate) struct Output {
-    pub(crate) node: String,
-    pub(crate) port: Arc<str>,
-    pub(crate) codec: Codec,
 }
 
 /// Selects the outputs of `graph` to record by `wanted`. Also returns the outputs that were not
@@ -336,22 +262,4 @@ fn choose(
         }
     }
     Ok((chosen, skipped))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn bulk_data_is_queued_up_to_its_limit() {
-        let check = |waiting, bytes, expected| {
-            let waiting = Waiting { bytes: AtomicUsize::new(waiting), most: 100 };
-            assert_eq!(waiting.has_room(bytes), expected);
-        };
-        check(0, 1000, true);
-        check(40, 60, true);
-        check(40, 61, false);
-        check(100, 0, true);
-        check(100, usize::MAX, false);
-    }
 }

@@ -14,7 +14,7 @@ use std::{
 use afferent_graph::{Codec, Timestamp};
 use mcap::{Attachment, McapError, WriteOptions, records::MessageHeader};
 
-use crate::recorder::{Counts, Head, Job, Output, Waiting};
+use crate::queue::{Counts, Head, Job, Output, Waiting};
 
 /// Maximum time between flushes. A killed process loses at most this much of the recording.
 const FLUSH_PERIOD: Duration = Duration::from_secs(1);

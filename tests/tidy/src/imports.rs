@@ -15,7 +15,6 @@ const KNOWN: &[&str] = &[
     "graph/core: packet.rs -> payload.rs -> codec.rs -> payload_type.rs -> packet.rs",
     "graph/core: payload.rs -> codec.rs -> payload_type.rs -> payload.rs",
     "graph/core: packet.rs -> payload.rs -> packet.rs",
-    "graph/record: recorder.rs -> writer.rs -> recorder.rs",
 ];
 
 #[test]
