@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, fmt, ops::Deref};
 
-use crate::{AnyPayload, Handle, Header, Packet};
+use crate::{AnyPayload, Header, Packet};
 
 /// Reads and writes the values of one payload type in recordings.
 pub trait RecordCodec: Send + Sync {
@@ -46,19 +46,14 @@ pub trait RecordCodec: Send + Sync {
     fn decode(&self, bytes: &[u8], header: Header) -> Result<Packet, String>;
 }
 
-/// A [`RecordCodec`], compiled in or registered at run time.
-#[derive(Clone)]
-pub struct Codec(Handle<dyn RecordCodec>);
+/// A [`RecordCodec`] as a value that can be compared and printed.
+#[derive(Clone, Copy)]
+pub struct Codec(&'static dyn RecordCodec);
 
 impl Codec {
     /// Codec that is compiled in.
     pub const fn of_static(codec: &'static dyn RecordCodec) -> Self {
-        Self(Handle::Static(codec))
-    }
-
-    /// Codec that was made at run time.
-    pub fn shared(codec: impl RecordCodec + 'static) -> Self {
-        Self(Handle::Shared(std::sync::Arc::new(codec)))
+        Self(codec)
     }
 }
 
@@ -72,7 +67,7 @@ impl Deref for Codec {
     type Target = dyn RecordCodec;
 
     fn deref(&self) -> &Self::Target {
-        &*self.0
+        self.0
     }
 }
 

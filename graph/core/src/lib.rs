@@ -5,9 +5,10 @@
 //! | module    | holds                                                                    |
 //! |-----------|--------------------------------------------------------------------------|
 //! | `time`    | time stamps on the clock of the session                                  |
-//! | `packet`  | a value on its way, with its header; values that are being made; cells   |
+//! | `packet`  | packets, loans and pools, and the interface of their values              |
 //! | `credit`  | credits of edges with an in-flight limit                                 |
-//! | `payload` | what may travel, and how it describes itself to logs                     |
+//! | `payload` | payload types and the default policies of their edges                    |
+//! | `payload_type` | payload types as values, for types known only at run time                |
 //! | `codec`   | how values are written to recordings                                     |
 //! | `port`    | typed, named ends of a stream                                            |
 //! | `param`   | the settings of a node, declared once with unit, range and default       |
@@ -45,12 +46,12 @@ pub use cx::{CallInfo, CallRequest, Cx, InputInfo, IntoLoan, Joined, NodeContext
 pub use factory::{NodeDef, NodeEntry, NodeFactory, NodeSpec, ParamSpec, PortSpec, Typed};
 pub use node::{DynNode, Node, NodeError, OpenCx, Weight};
 pub use outbox::Outbox;
-pub use packet::{Header, Loan, Packet, Pool};
+pub use packet::{AnyPayload, Field, Header, Loan, Packet, Pool};
 pub use param::{
     Choice, Param, ParamError, ParamKind, ParamType, ParamValue, ParamValues, Params,
     read_duration, read_param,
 };
-pub use payload::{AnyPayload, Field, OnFull, Payload};
-pub use payload_type::{Dynamic, Handle, PayloadType, WireCodec};
+pub use payload::{OnFull, Payload};
+pub use payload_type::{Dynamic, PayloadType};
 pub use port::{AnyIn, In, Out, Port, PortId, PortKind, lower, port_index};
 pub use time::Timestamp;

@@ -1,6 +1,7 @@
-//! Packets, loans and pools.
+//! Packets, loans and pools, and the interface of their values.
 
 use std::{
+    any::Any,
     fmt,
     ops::{Deref, DerefMut},
     sync::{Arc, Weak, atomic::Ordering},
@@ -8,7 +9,7 @@ use std::{
 
 use crossbeam::queue::ArrayQueue;
 
-use crate::{AnyPayload, CreditGuard, Payload, Timestamp, threading::AtomicUsize};
+use crate::{CreditGuard, Timestamp, threading::AtomicUsize};
 
 mod cell;
 #[cfg(all(test, shuttle))]
@@ -47,6 +48,41 @@ impl Header {
     }
 }
 
+/// A payload of an unknown type.
+pub trait AnyPayload: Any + Send + Sync {
+    /// See [`Payload::ty`](crate::Payload::ty).
+    fn type_name(&self) -> &str;
+
+    /// See [`Payload::fields`](crate::Payload::fields).
+    fn fields(&self) -> Vec<(&'static str, Field)>;
+
+    /// See [`Payload::bulk_bytes`](crate::Payload::bulk_bytes).
+    fn bulk_bytes(&self) -> usize;
+
+    /// See [`Payload::interpolate`](crate::Payload::interpolate); `None` when `later` is of another
+    /// type, or the type cannot be interpolated.
+    fn interpolated(
+        &self,
+        later: &dyn AnyPayload,
+        share: f64,
+        pool: &Pool,
+        header: Header,
+    ) -> Option<Packet>;
+}
+
+/// One named part of a payload, for logs.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Field {
+    /// A text.
+    Text(String),
+    /// A number; the name of the field carries the unit.
+    Number(f64),
+    /// An integer.
+    Int(i64),
+    /// A boolean.
+    Bool(bool),
+}
+
 /// A shared, immutable value with its header. Cloning does not copy the value.
 ///
 /// The default packet holds no value.
@@ -74,7 +110,7 @@ struct Cells {
 ///
 /// It comes from a pool and may hold data of an earlier packet. If it is not sent, it returns to
 /// the pool.
-pub struct Loan<T: Payload> {
+pub struct Loan<T: AnyPayload> {
     /// Present until the loan is sealed or dropped.
     cell: Option<Unique<T>>,
 }
@@ -102,7 +138,7 @@ impl Pool {
     }
 
     /// Value to fill: a returned one, or a new one.
-    pub fn loan<T: Payload>(&self) -> Loan<T> {
+    pub fn loan<T: AnyPayload + Default>(&self) -> Loan<T> {
         while let Some(idle) = self.0.free.pop() {
             if let Some(cell) = idle.into_unique() {
                 return Loan { cell: Some(cell) };
@@ -113,7 +149,7 @@ impl Pool {
     }
 }
 
-impl<T: Payload> Loan<T> {
+impl<T: AnyPayload> Loan<T> {
     /// Value without a pool.
     pub fn new(value: T) -> Self {
         Self::of(value, Weak::new())
@@ -138,7 +174,7 @@ impl<T: Payload> Loan<T> {
     }
 }
 
-impl<T: Payload> Deref for Loan<T> {
+impl<T: AnyPayload> Deref for Loan<T> {
     type Target = T;
 
     #[inline]
@@ -147,7 +183,7 @@ impl<T: Payload> Deref for Loan<T> {
     }
 }
 
-impl<T: Payload> DerefMut for Loan<T> {
+impl<T: AnyPayload> DerefMut for Loan<T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
         self.cell.as_mut().expect(UNSEALED)
@@ -157,7 +193,7 @@ impl<T: Payload> DerefMut for Loan<T> {
 /// Invariant of a loan: sealing and dropping consume it.
 const UNSEALED: &str = "a loan has a value until it is sealed or dropped";
 
-impl<T: Payload> Drop for Loan<T> {
+impl<T: AnyPayload> Drop for Loan<T> {
     fn drop(&mut self) {
         if let Some(cell) = self.cell.take() {
             return_to_pool(cell.into_idle());
@@ -167,13 +203,13 @@ impl<T: Payload> Drop for Loan<T> {
 
 impl Packet {
     /// Packet with `value`, without a pool.
-    pub fn new<T: Payload>(value: T, header: Header) -> Self {
+    pub fn new<T: AnyPayload>(value: T, header: Header) -> Self {
         Loan::new(value).into_packet(header)
     }
 
     /// The value, if it is a `T`.
     #[inline]
-    pub fn get<T: Payload>(&self) -> Option<&T> {
+    pub fn get<T: AnyPayload>(&self) -> Option<&T> {
         self.cell.as_ref()?.get()
     }
 
@@ -185,13 +221,16 @@ impl Packet {
 
     /// Mutable value, if it is a `T`: in place for the last holder, otherwise a copy in a loan of
     /// `pool`.
-    pub fn into_loan<T: Payload>(mut self, pool: Option<&Pool>) -> Option<Loan<T>> {
+    pub fn into_loan<T: AnyPayload + Default + Clone>(
+        mut self,
+        pool: Option<&Pool>,
+    ) -> Option<Loan<T>> {
         self.take(|| pool)
     }
 
     /// As [`Packet::into_loan`]; the header stays.
     #[inline]
-    pub(crate) fn take<'p, T: Payload>(
+    pub(crate) fn take<'p, T: AnyPayload + Default + Clone>(
         &mut self,
         pool: impl FnOnce() -> Option<&'p Pool>,
     ) -> Option<Loan<T>> {
@@ -203,7 +242,11 @@ impl Packet {
 
     /// Copies the value in `cell`, which this packet has held, if it is a `T`.
     #[cold]
-    fn copy<T: Payload>(&mut self, cell: Shared, pool: Option<&Pool>) -> Option<Loan<T>> {
+    fn copy<T: AnyPayload + Default + Clone>(
+        &mut self,
+        cell: Shared,
+        pool: Option<&Pool>,
+    ) -> Option<Loan<T>> {
         let value = self.cell.insert(cell).get::<T>()?;
         let mut copy = pool.map_or_else(|| Loan::new(T::default()), Pool::loan);
         copy.clone_from(value);
@@ -275,6 +318,7 @@ impl fmt::Debug for Packet {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Payload;
 
     #[derive(Clone, Default)]
     struct Bytes(Vec<u8>);

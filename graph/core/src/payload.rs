@@ -2,7 +2,7 @@
 
 use std::any::Any;
 
-use crate::{Codec, Header, Packet, Pool, RecordCodec};
+use crate::{AnyPayload, Field, Header, Packet, Pool, RecordCodec};
 
 /// Policy for a packet that arrives at a full queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -33,11 +33,6 @@ pub trait Payload: Any + Send + Sync + Default + Clone {
     /// Codec of recordings; `None` if values are not recorded.
     const CODEC: Option<&'static dyn RecordCodec> = None;
 
-    /// Codec of this value: [`Payload::CODEC`], except of [`Dynamic`](crate::Dynamic) values.
-    fn codec(&self) -> Option<Codec> {
-        Self::CODEC.map(Codec::from)
-    }
-
     /// Name of the type of this value: [`Payload::TYPE`], except of [`Dynamic`](crate::Dynamic) values.
     fn ty(&self) -> &str {
         Self::TYPE
@@ -60,51 +55,9 @@ pub trait Payload: Any + Send + Sync + Default + Clone {
     }
 }
 
-/// One named part of a payload, for logs.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Field {
-    /// A text.
-    Text(String),
-    /// A number; the name of the field carries the unit.
-    Number(f64),
-    /// An integer.
-    Int(i64),
-    /// A boolean.
-    Bool(bool),
-}
-
-/// A payload of an unknown type.
-pub trait AnyPayload: Any + Send + Sync {
-    /// [`Payload::TYPE`].
-    fn type_name(&self) -> &str;
-
-    /// [`Payload::CODEC`].
-    fn codec(&self) -> Option<Codec>;
-
-    /// See [`Payload::fields`].
-    fn fields(&self) -> Vec<(&'static str, Field)>;
-
-    /// See [`Payload::bulk_bytes`].
-    fn bulk_bytes(&self) -> usize;
-
-    /// See [`Payload::interpolate`]; `None` when `later` is of another type, or the type cannot be
-    /// interpolated.
-    fn interpolated(
-        &self,
-        later: &dyn AnyPayload,
-        share: f64,
-        pool: &Pool,
-        header: Header,
-    ) -> Option<Packet>;
-}
-
 impl<T: Payload> AnyPayload for T {
     fn type_name(&self) -> &str {
         Payload::ty(self)
-    }
-
-    fn codec(&self) -> Option<Codec> {
-        Payload::codec(self)
     }
 
     fn fields(&self) -> Vec<(&'static str, Field)> {

@@ -1,18 +1,8 @@
 //! Payload types as values, so that a program can add some at run time.
 
-use std::{any::TypeId, borrow::Cow, fmt, ops::Deref, sync::Arc};
+use std::{any::TypeId, borrow::Cow, fmt, sync::Arc};
 
-use afferent_core::SharedBytes;
-
-use crate::{AnyPayload, Codec, Header, OnFull, Packet, Payload, Pool};
-
-/// A value that lives as long as the program, or as long as its users.
-pub enum Handle<T: ?Sized + 'static> {
-    /// In the program.
-    Static(&'static T),
-    /// Made at run time.
-    Shared(Arc<T>),
-}
+use crate::{Codec, OnFull, Payload};
 
 /// Descriptor of a payload type.
 #[derive(Clone)]
@@ -27,31 +17,6 @@ pub struct PayloadType {
     pub rust: TypeId,
     /// Codec of recordings.
     pub record: Option<Codec>,
-    /// Links: metadata and bulk bytes.
-    pub wire: Option<Handle<dyn WireCodec>>,
-}
-
-/// Splits a value for a network or shared-memory link: metadata as CDR, bulk data without a copy.
-pub trait WireCodec: Send + Sync {
-    /// Appends the metadata, and lends the bulk data.
-    ///
-    /// # Errors
-    /// When the value is of another type.
-    fn encode<'v>(&self, value: &'v dyn AnyPayload, meta: &mut Vec<u8>)
-    -> Result<&'v [u8], String>;
-
-    /// Builds the packet. `bulk` is a slot of the link, aligned to 64 bytes, that the value may
-    /// keep.
-    ///
-    /// # Errors
-    /// The part of the bytes that is wrong.
-    fn decode(
-        &self,
-        meta: &[u8],
-        bulk: SharedBytes,
-        header: Header,
-        pool: &Pool,
-    ) -> Result<Packet, String>;
 }
 
 impl PayloadType {
@@ -66,7 +31,6 @@ impl PayloadType {
                 Some(codec) => Some(Codec::of_static(codec)),
                 None => None,
             },
-            wire: None,
         }
     }
 
@@ -92,32 +56,8 @@ impl Payload for Dynamic {
         self.ty.as_ref().map_or(Self::TYPE, |ty| &ty.name)
     }
 
-    fn codec(&self) -> Option<Codec> {
-        self.ty.as_ref()?.record.clone()
-    }
-
     fn bulk_bytes(&self) -> usize {
         self.bytes.len()
-    }
-}
-
-impl<T: ?Sized> Deref for Handle<T> {
-    type Target = T;
-
-    fn deref(&self) -> &T {
-        match self {
-            Self::Static(value) => value,
-            Self::Shared(value) => value,
-        }
-    }
-}
-
-impl<T: ?Sized> Clone for Handle<T> {
-    fn clone(&self) -> Self {
-        match self {
-            Self::Static(value) => Self::Static(value),
-            Self::Shared(value) => Self::Shared(value.clone()),
-        }
     }
 }
 
@@ -130,7 +70,7 @@ impl fmt::Debug for PayloadType {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::test_payload::Sample;
+    use crate::{Header, Pool, test_payload::Sample};
 
     #[test]
     fn values_of_types_known_at_run_time_share_one_pool() {

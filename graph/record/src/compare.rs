@@ -79,11 +79,8 @@ impl Compare {
         recording: Option<&Recording>,
     ) -> Result<Arc<Self>, ReplayError> {
         let outputs = graph.nodes.iter().flat_map(|node| {
-            let coded = node
-                .def
-                .outputs
-                .iter()
-                .filter_map(|port| Some((port.name.clone(), port.codec.clone()?)));
+            let coded =
+                node.def.outputs.iter().filter_map(|port| Some((port.name.clone(), port.codec?)));
             coded.map(|(port, codec)| (node.name.clone(), port, codec))
         });
         let mut streams: Vec<_> = outputs

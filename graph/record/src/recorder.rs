@@ -252,7 +252,7 @@ fn choose(
         }
         match &port.codec {
             Some(codec) => {
-                let (port, codec) = (port.name.clone(), codec.clone());
+                let (port, codec) = (port.name.clone(), *codec);
                 chosen.push(Output { node: node.name.clone(), port, codec });
             }
             None if named => {

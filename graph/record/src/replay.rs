@@ -177,7 +177,7 @@ impl Recording {
                 let is_used = graph.edges.iter().any(|edge| edge.from == (node_index, port.id));
                 match (self.stream(&node.name, &port.name), &port.codec) {
                     (Some(stream), Some(codec)) if stream.message == codec.message() => {
-                        codecs.push((port.name.clone(), port.id, codec.clone()));
+                        codecs.push((port.name.clone(), port.id, *codec));
                     }
                     (Some(stream), codec) => {
                         let sent = codec.as_ref().map_or(&*port.ty, |codec| codec.message());
@@ -315,7 +315,7 @@ impl Replay {
             let codec =
                 self.codecs.iter().find(|(name, ..)| node == self.node && **name == *output);
             if let (Some((name, port, codec)), Some(at)) = (codec, captured(&message)) {
-                let (name, port, codec) = (name.clone(), *port, codec.clone());
+                let (name, port, codec) = (name.clone(), *port, *codec);
                 let bytes = message.data.into_owned();
                 self.next = Some(Next { sent, name, port, codec, at, bytes });
                 return;

@@ -101,7 +101,7 @@ impl Writer {
             let metadata = metadata.map(|(name, value)| (name.to_owned(), value.to_owned()));
             let topic = format!("{node}/{port}");
             let id = out.add_channel(schema, &topic, "cdr", &metadata.into())?;
-            channels.push(Channel { id, codec: codec.clone(), sequence: 0, open: 0 });
+            channels.push(Channel { id, codec: *codec, sequence: 0, open: 0 });
         }
         // In a chunk of their own, which readers find even if the file is truncated later.
         out.flush()?;

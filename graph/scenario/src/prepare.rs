@@ -104,7 +104,8 @@ impl Prepared {
                 let stream = self.streams.len();
                 let is_bulk = [AudioBlock::TYPE, Features::TYPE, Image::TYPE].contains(&&*port.ty);
                 let name = format!("{}.{}", node.name, port.name);
-                self.streams.push(Stream { name, is_bulk, is_looked_for: false });
+                let codec = port.codec;
+                self.streams.push(Stream { name, codec, is_bulk, is_looked_for: false });
                 self.outputs
                     .entry(node.name.clone())
                     .or_default()
@@ -116,7 +117,7 @@ impl Prepared {
         }
         self.interrupts = self.streams.len();
         let name = INTERRUPT.to_owned();
-        self.streams.push(Stream { name, is_bulk: false, is_looked_for: false });
+        self.streams.push(Stream { name, codec: None, is_bulk: false, is_looked_for: false });
     }
 
     /// Resolves the outputs of patterns and of the echo.
@@ -351,8 +352,8 @@ impl Prepared {
             let mut outputs = self.outputs.get(&self.graph.nodes[node].name).into_iter().flatten();
             outputs.find(|(known, _)| *known == port.name).map(|(_, stream)| *stream)
         } else {
-            let name = name.to_owned();
-            self.streams.push(Stream { name, is_bulk: false, is_looked_for: false });
+            let (name, codec) = (name.to_owned(), port.codec);
+            self.streams.push(Stream { name, codec, is_bulk: false, is_looked_for: false });
             Some(self.streams.len() - 1)
         };
         self.graph.nodes.push(CheckedNode::new(source.clone(), (payload.source)()));

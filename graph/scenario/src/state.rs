@@ -2,7 +2,7 @@
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
-use afferent_graph::{Field, Packet, Timestamp};
+use afferent_graph::{Codec, Field, Packet, Timestamp};
 use afferent_messages::SampleRate;
 
 use crate::spec::{Anchor, Check, Condition, Test, When};
@@ -55,6 +55,8 @@ pub(crate) struct Resolved {
 pub(crate) struct Stream {
     /// Output as `node.port`.
     pub(crate) name: String,
+    /// Codec by which values are compared; `None` if their type has none.
+    pub(crate) codec: Option<Codec>,
     /// True if the stream carries bulk data. Its events are shown only if a pattern refers to it.
     pub(crate) is_bulk: bool,
     pub(crate) is_looked_for: bool,

@@ -7,7 +7,7 @@ use std::{
 };
 
 use afferent_engine::Observer;
-use afferent_graph::{AnyPayload, Packet, Timestamp};
+use afferent_graph::{AnyPayload, Codec, Packet, Timestamp};
 
 use crate::{stage::Stage, state::Event};
 
@@ -44,7 +44,7 @@ impl Observer for Witness {
             value.map(AnyPayload::fields).unwrap_or_default()
         };
         let (number, at) = (header.sequence, header.at);
-        let hash = value.map_or(0, hash);
+        let hash = value.map_or(0, |value| hash(value, info.codec));
         self.stage.take(Event { now, stream: *stream, number, at, hash, fields }, packet);
         if self.interrupting == Some(*stream) {
             self.stage.note_interrupt(now);
@@ -52,10 +52,10 @@ impl Observer for Witness {
     }
 }
 
-/// Hash of a value, or of its fields if it has no codec.
-fn hash(value: &dyn AnyPayload) -> u64 {
+/// Hash of a value as `codec` encodes it, or of its fields if that is not possible.
+fn hash(value: &dyn AnyPayload, codec: Option<Codec>) -> u64 {
     let (mut hasher, mut bytes) = (DefaultHasher::new(), Vec::new());
-    match value.codec().map(|codec| codec.encode(value, &mut bytes)) {
+    match codec.map(|codec| codec.encode(value, &mut bytes)) {
         Some(Ok(())) => bytes.hash(&mut hasher),
         _ => format!("{:?}", value.fields()).hash(&mut hasher),
     }

@@ -13,11 +13,8 @@ use std::{
     sync::{Weak, atomic::Ordering},
 };
 
-use super::Cells;
-use crate::{
-    AnyPayload, Payload,
-    threading::{AtomicUsize, step},
-};
+use super::{AnyPayload, Cells};
+use crate::threading::{AtomicUsize, step};
 
 /// Type-erased part of a cell.
 struct Head {
@@ -51,7 +48,7 @@ struct Cell<T> {
     value: T,
 }
 
-impl<T: Payload> Cell<T> {
+impl<T: AnyPayload> Cell<T> {
     const METHODS: &'static Methods = &Methods {
         // SAFETY: the cell was allocated by `Box` with this type, and the caller is its only holder.
         free: |head| drop(unsafe { Box::from_raw(head.cast::<Self>().as_ptr()) }),
@@ -61,7 +58,7 @@ impl<T: Payload> Cell<T> {
 }
 
 /// Only holder of a cell of a known type.
-pub(super) struct Unique<T: Payload>(NonNull<Cell<T>>);
+pub(super) struct Unique<T: AnyPayload>(NonNull<Cell<T>>);
 
 /// One of several holders of a cell.
 pub(super) struct Shared(NonNull<Head>);
@@ -70,10 +67,10 @@ pub(super) struct Shared(NonNull<Head>);
 pub(super) struct Idle(NonNull<Head>);
 
 // SAFETY: value and head are `Send` and `Sync`; the reference count is atomic.
-unsafe impl<T: Payload> Send for Unique<T> {}
+unsafe impl<T: AnyPayload> Send for Unique<T> {}
 // SAFETY: as above.
-unsafe impl<T: Payload> Sync for Unique<T> {}
-// SAFETY: as above; values are `Payload`.
+unsafe impl<T: AnyPayload> Sync for Unique<T> {}
+// SAFETY: as above; values are `AnyPayload`.
 unsafe impl Send for Shared {}
 // SAFETY: as above.
 unsafe impl Sync for Shared {}
@@ -82,7 +79,7 @@ unsafe impl Send for Idle {}
 // SAFETY: as above.
 unsafe impl Sync for Idle {}
 
-impl<T: Payload> Unique<T> {
+impl<T: AnyPayload> Unique<T> {
     pub(super) fn new(value: T, pool: Weak<Cells>) -> Self {
         let (holders, type_id) = (AtomicUsize::new(1), TypeId::of::<T>());
         let head = Head { holders, type_id, methods: Cell::<T>::METHODS, pool };
@@ -104,7 +101,7 @@ impl<T: Payload> Unique<T> {
     }
 }
 
-impl<T: Payload> Deref for Unique<T> {
+impl<T: AnyPayload> Deref for Unique<T> {
     type Target = T;
 
     #[inline]
@@ -114,7 +111,7 @@ impl<T: Payload> Deref for Unique<T> {
     }
 }
 
-impl<T: Payload> DerefMut for Unique<T> {
+impl<T: AnyPayload> DerefMut for Unique<T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
         // SAFETY: as above; this is the only holder, and it is borrowed mutably.
@@ -122,7 +119,7 @@ impl<T: Payload> DerefMut for Unique<T> {
     }
 }
 
-impl<T: Payload> Drop for Unique<T> {
+impl<T: AnyPayload> Drop for Unique<T> {
     fn drop(&mut self) {
         drop(Idle(self.0.cast()));
     }
@@ -137,7 +134,7 @@ impl Shared {
 
     /// The value, if it is a `T`.
     #[inline]
-    pub(super) fn get<T: Payload>(&self) -> Option<&T> {
+    pub(super) fn get<T: AnyPayload>(&self) -> Option<&T> {
         // SAFETY: the type was compared, and a shared value is not changed.
         (self.head().type_id == TypeId::of::<T>())
             .then(|| unsafe { &self.0.cast::<Cell<T>>().as_ref().value })
@@ -161,7 +158,7 @@ impl Shared {
     /// # Errors
     /// Returns `self` if the type differs or there are other holders.
     #[inline]
-    pub(super) fn into_unique<T: Payload>(self) -> Result<Unique<T>, Self> {
+    pub(super) fn into_unique<T: AnyPayload>(self) -> Result<Unique<T>, Self> {
         if self.head().type_id != TypeId::of::<T>() || !self.is_alone() {
             return Err(self);
         }
@@ -222,7 +219,7 @@ impl Idle {
     }
 
     /// Restores the type, if the value is a `T`.
-    pub(super) fn into_unique<T: Payload>(self) -> Option<Unique<T>> {
+    pub(super) fn into_unique<T: AnyPayload>(self) -> Option<Unique<T>> {
         // SAFETY: the cell lives while it is held.
         let is_of_type = unsafe { self.0.as_ref() }.type_id == TypeId::of::<T>();
         is_of_type.then(|| Unique(self.into_head().cast()))

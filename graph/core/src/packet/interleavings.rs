@@ -7,7 +7,7 @@ use shuttle::{
 };
 
 use super::*;
-use crate::threading::step;
+use crate::{Payload, threading::step};
 
 /// A number twice: one that changes while it is held is seen.
 #[derive(Clone, Default)]
