@@ -5,13 +5,11 @@ use std::{path::Path, sync::Arc};
 use afferent_core::Backend;
 use afferent_engine::{RunError, RunOptions, Session};
 use afferent_graph::{
-    Catalog, NodeDef, NodeEntry, NodeFactory, OpenCx, PayloadConflict, PayloadType, Service,
-    Services,
+    Catalog, NodeDef, NodeEntry, NodeFactory, OpenCx, PayloadType, Service, Services,
 };
 use afferent_runtime::ModelOptions;
 use afferent_spec::{
-    Checked, CheckedGraph, Diagnostic, Diagnostics, Graph, LoadOptions, Loaded, check,
-    load_and_check,
+    Checked, CheckedGraph, Diagnostics, Graph, LoadOptions, Loaded, check, load_and_check,
 };
 
 /// Lists of the shipped node crates.
@@ -37,7 +35,6 @@ const NODES: &[&[NodeEntry]] = &[
 #[derive(Clone)]
 pub struct App {
     catalog: Catalog,
-    conflicts: Vec<PayloadConflict>,
     models: ModelOptions,
     services: Services,
 }
@@ -55,7 +52,6 @@ impl App {
     pub fn empty() -> Self {
         Self {
             catalog: Catalog::default(),
-            conflicts: Vec::new(),
             models: ModelOptions::new(afferent_kernels::KERNELS),
             services: Services::default(),
         }
@@ -76,12 +72,8 @@ impl App {
 
     /// Adds a payload type. Two different types of one name are an error of [`App::load`].
     #[must_use]
-    pub fn payload(mut self, ty: PayloadType) -> Self {
-        match self.catalog.clone().with_payload(ty) {
-            Ok(catalog) => self.catalog = catalog,
-            Err(conflict) => self.conflicts.push(conflict),
-        }
-        self
+    pub fn payload(self, ty: PayloadType) -> Self {
+        Self { catalog: self.catalog.with_payload(ty), ..self }
     }
 
     /// Adds a backend. It is preferred to those added before.
@@ -131,7 +123,6 @@ impl App {
     /// # Errors
     /// As [`App::load`].
     pub fn load_with(&self, path: &Path, options: &LoadOptions) -> Result<Checked, Diagnostics> {
-        self.check_payloads()?;
         load_and_check(path, options, &self.catalog, &self.open_cx())
     }
 
@@ -140,7 +131,6 @@ impl App {
     /// # Errors
     /// As [`App::load`], without positions.
     pub fn build(&self, graph: Graph) -> Result<CheckedGraph, Diagnostics> {
-        self.check_payloads()?;
         Ok(check(&Loaded::from(graph), &self.catalog, &self.open_cx())?.graph)
     }
 
@@ -150,16 +140,6 @@ impl App {
     /// As [`Session::start`].
     pub fn start(&self, graph: &CheckedGraph, options: RunOptions) -> Result<Session, RunError> {
         Session::start(graph, &self.open_cx(), options)
-    }
-
-    fn check_payloads(&self) -> Result<(), Diagnostics> {
-        if self.conflicts.is_empty() {
-            return Ok(());
-        }
-        let faults = self.conflicts.iter();
-        Err(Diagnostics::new(
-            faults.map(|fault| Diagnostic::error(None, fault.to_string())).collect(),
-        ))
     }
 }
 

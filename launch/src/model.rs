@@ -82,6 +82,12 @@ struct CacheArgs {
 }
 
 impl CacheArgs {
+    /// The options of the program; a folder of the command line replaces theirs.
+    fn apply(&self, options: ModelOptions) -> ModelOptions {
+        let folder = self.weight_cache.as_deref().map(Arc::from);
+        ModelOptions { weight_cache: folder.or_else(|| options.weight_cache.clone()), ..options }
+    }
+
     /// Loads method `name` of a new instance of `file`. Prints errors of the weight cache.
     fn load(
         &self,
@@ -89,12 +95,28 @@ impl CacheArgs {
         name: &str,
         options: ModelOptions,
     ) -> anyhow::Result<Model> {
-        let weight_cache = self.weight_cache.as_deref().map(Arc::from);
-        let mut model = Model::new(file, ModelOptions { weight_cache, ..options });
+        let mut model = Model::new(file, self.apply(options));
         model.load_method(name)?;
         for error in model.weight_cache_errors() {
             crate::say(format_args!("warning: {error}"));
         }
         Ok(model)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_replaces_the_weight_cache_of_the_program() {
+        let options = ModelOptions::new(afferent_kernels::KERNELS);
+        let options = ModelOptions { weight_cache: Some(Path::new("own").into()), ..options };
+        let folder = |cache: CacheArgs| cache.apply(options.clone()).weight_cache;
+        assert_eq!(folder(CacheArgs { weight_cache: None }).as_deref(), Some(Path::new("own")));
+        let given = CacheArgs { weight_cache: Some("given".into()) };
+        assert_eq!(folder(given).as_deref(), Some(Path::new("given")));
     }
 }

@@ -94,14 +94,6 @@ impl DynNode for Source {
         }
         Ok(())
     }
-
-    fn finish(&mut self, _: &mut Cx<'_>) -> Result<(), NodeError> {
-        Ok(())
-    }
-
-    fn cancel(&mut self, _: &mut Cx<'_>) -> Result<(), NodeError> {
-        Ok(())
-    }
 }
 
 struct Sink {
@@ -114,14 +106,6 @@ impl DynNode for Sink {
         let message: Option<&Dynamic> = cx.get(In::at(0, "message"));
         assert_eq!(message.map(Payload::ty), Some(&*self.ty.name));
         self.received.fetch_add(1, Ordering::Relaxed);
-        Ok(())
-    }
-
-    fn finish(&mut self, _: &mut Cx<'_>) -> Result<(), NodeError> {
-        Ok(())
-    }
-
-    fn cancel(&mut self, _: &mut Cx<'_>) -> Result<(), NodeError> {
         Ok(())
     }
 }

@@ -9,6 +9,7 @@ use crate::{NodeDef, NodeEntry, PayloadType};
 pub struct Catalog {
     nodes: Vec<NodeDef>,
     payloads: BTreeMap<String, Arc<PayloadType>>,
+    conflicts: Vec<PayloadConflict>,
 }
 
 /// Two payload types of one name that differ.
@@ -38,18 +39,23 @@ impl Catalog {
         self
     }
 
-    /// Adds a payload type.
-    ///
-    /// # Errors
-    /// [`PayloadConflict`] if the name stands for another type.
-    pub fn with_payload(mut self, ty: PayloadType) -> Result<Self, PayloadConflict> {
-        if let Some(known) = self.payloads.get(&*ty.name)
-            && known.rust != ty.rust
-        {
-            return Err(PayloadConflict { name: ty.name.into_owned() });
+    /// Adds a payload type. Another type of the same name is one of the [`Catalog::conflicts`].
+    #[must_use]
+    pub fn with_payload(mut self, ty: PayloadType) -> Self {
+        match self.payloads.get(&*ty.name) {
+            Some(known) if known.rust != ty.rust => {
+                self.conflicts.push(PayloadConflict { name: ty.name.into_owned() });
+            }
+            _ => {
+                self.payloads.insert(ty.name.to_string(), Arc::new(ty));
+            }
         }
-        self.payloads.insert(ty.name.to_string(), Arc::new(ty));
-        Ok(self)
+        self
+    }
+
+    /// Payload types that were refused. No graph passes the check with them.
+    pub fn conflicts(&self) -> &[PayloadConflict] {
+        &self.conflicts
     }
 
     /// Node type of this name.
@@ -60,11 +66,6 @@ impl Catalog {
     /// Every node type, in the order in which they were added.
     pub fn nodes(&self) -> &[NodeDef] {
         &self.nodes
-    }
-
-    /// Payload type of this name.
-    pub fn payload(&self, name: &str) -> Option<&Arc<PayloadType>> {
-        self.payloads.get(name)
     }
 }
 
@@ -95,9 +96,11 @@ mod tests {
 
     #[test]
     fn a_payload_name_stands_for_one_rust_type() {
-        let catalog = Catalog::default().with_payload(PayloadType::of::<Sample>()).unwrap();
-        assert!(catalog.clone().with_payload(PayloadType::of::<Sample>()).is_ok());
-        let other = PayloadType::dynamic(Sample::TYPE, OnFull::Block);
-        assert_eq!(catalog.with_payload(other).unwrap_err().name, Sample::TYPE);
+        let catalog = Catalog::default().with_payload(PayloadType::of::<Sample>());
+        let catalog = catalog.with_payload(PayloadType::of::<Sample>());
+        assert_eq!(catalog.conflicts(), []);
+        let catalog = catalog.with_payload(PayloadType::dynamic(Sample::TYPE, OnFull::Block));
+        let names: Vec<_> = catalog.conflicts().iter().map(|conflict| &*conflict.name).collect();
+        assert_eq!(names, [Sample::TYPE]);
     }
 }

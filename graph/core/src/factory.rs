@@ -233,11 +233,7 @@ pub struct NodeDef {
 impl NodeDef {
     /// Reads the contract of `factory`.
     pub fn new(factory: impl NodeFactory) -> Self {
-        let mut spec = factory.spec();
-        for ports in [&mut spec.inputs, &mut spec.outputs] {
-            ports.iter_mut().enumerate().for_each(|(at, port)| port.id = PortId::at(at));
-        }
-        Self { spec: Arc::new(spec), factory: Arc::new(factory) }
+        Self { spec: Arc::new(factory.spec().numbered()), factory: Arc::new(factory) }
     }
 
     /// Definition of nodes that `open` builds.
@@ -245,7 +241,8 @@ impl NodeDef {
         spec: NodeSpec,
         open: impl Fn(&OpenCx) -> Result<Box<dyn DynNode>, NodeError> + Send + Sync + 'static,
     ) -> Self {
-        Self::new(Closure { spec: Arc::new(spec), open })
+        let spec = Arc::new(spec.numbered());
+        Self { spec: spec.clone(), factory: Arc::new(Closure { spec, open }) }
     }
 
     /// Definition of the node type `N`.
@@ -293,6 +290,14 @@ impl fmt::Debug for NodeDef {
 }
 
 impl NodeSpec {
+    /// Sets the index of each port.
+    fn numbered(mut self) -> Self {
+        for ports in [&mut self.inputs, &mut self.outputs] {
+            ports.iter_mut().enumerate().for_each(|(at, port)| port.id = PortId::at(at));
+        }
+        self
+    }
+
     /// Contract of a light node without parameters.
     pub fn new(name: &str, ports: &[Port]) -> Self {
         let of = |kind| ports.iter().filter(move |port| port.kind == kind).map(PortSpec::from);

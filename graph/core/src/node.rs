@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, path::PathBuf, sync::Arc};
 
-use crate::{Cx, In, ParamError, Params, Payload, Port, Service, ServiceMissing, Services};
+use crate::{Cx, ParamError, Params, Port, Service, ServiceMissing, Services};
 
 /// Cost of a call, which decides where a node runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,15 +97,6 @@ impl OpenCx {
         Self { services: Services::default().with(service), ..Self::default() }
     }
 
-    /// True if an edge enters `input`, or if that is not known.
-    pub fn is_connected<T: Payload>(&self, input: In<T>) -> bool {
-        self.has_input(input.name())
-    }
-
-    fn has_input(&self, name: &str) -> bool {
-        self.connected.is_empty() || self.connected.iter().any(|known| **known == *name)
-    }
-
     /// Checks that something is connected to the inputs `ports`, as far as that is known, since the
     /// parameter `name` needs them.
     ///
@@ -126,7 +117,10 @@ impl OpenCx {
         ports: &[&str],
         provider: &str,
     ) -> Result<(), NodeError> {
-        match ports.iter().find(|port| !self.has_input(port)) {
+        let has_input = |name: &str| {
+            self.connected.is_empty() || self.connected.iter().any(|known| **known == *name)
+        };
+        match ports.iter().find(|port| !has_input(port)) {
             None => Ok(()),
             Some(port) => Err(NodeError::InvalidParam {
                 name: name.into(),
@@ -219,13 +213,19 @@ pub trait DynNode: Send {
     ///
     /// # Errors
     /// As [`Node::process`].
-    fn finish(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError>;
+    fn finish(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
+        let _ = cx;
+        Ok(())
+    }
 
     /// See [`Node::cancel`].
     ///
     /// # Errors
     /// As [`Node::process`].
-    fn cancel(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError>;
+    fn cancel(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
+        let _ = cx;
+        Ok(())
+    }
 }
 
 impl<N: Node> DynNode for N {

@@ -151,11 +151,6 @@ impl Param {
         self.rule().accept(value)
     }
 
-    /// Accepted range with its unit, if there is one.
-    pub fn range_text(&self) -> Option<String> {
-        self.rule().range_text()
-    }
-
     fn with_unit(&self, least: impl fmt::Display, greatest: impl fmt::Display) -> String {
         self.rule().with_unit(least, greatest)
     }

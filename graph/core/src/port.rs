@@ -133,11 +133,6 @@ impl Port {
         self.many = true;
         self
     }
-
-    /// True if packets of an output of type `ty` may enter this input.
-    pub fn accepts(&self, ty: &str) -> bool {
-        self.ty == Self::ANY || self.ty == ty
-    }
 }
 
 impl<T: Payload> In<T> {

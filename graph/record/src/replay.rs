@@ -344,12 +344,4 @@ impl DynNode for Replay {
         }
         Ok(())
     }
-
-    fn finish(&mut self, _: &mut Cx<'_>) -> Result<(), NodeError> {
-        Ok(())
-    }
-
-    fn cancel(&mut self, _: &mut Cx<'_>) -> Result<(), NodeError> {
-        Ok(())
-    }
 }

@@ -484,12 +484,4 @@ impl DynNode for DisabledLog {
     fn process(&mut self, _: &mut Cx<'_>) -> Result<(), NodeError> {
         Ok(())
     }
-
-    fn finish(&mut self, _: &mut Cx<'_>) -> Result<(), NodeError> {
-        Ok(())
-    }
-
-    fn cancel(&mut self, _: &mut Cx<'_>) -> Result<(), NodeError> {
-        Ok(())
-    }
 }

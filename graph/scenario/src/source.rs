@@ -145,14 +145,6 @@ impl DynNode for UserSource {
         cx.resume_at(due.map_or(heard, |due| due.min(heard)));
         Ok(())
     }
-
-    fn finish(&mut self, _: &mut Cx<'_>) -> Result<(), NodeError> {
-        Ok(())
-    }
-
-    fn cancel(&mut self, _: &mut Cx<'_>) -> Result<(), NodeError> {
-        Ok(())
-    }
 }
 
 /// Turns that interrupt the graph. One source triggers them.
@@ -240,14 +232,6 @@ impl DynNode for Sender {
         let due = [next(&turns, &state, now), self.interrupts.next(&state, now)];
         let tick = stage.block_after(now);
         cx.resume_at(due.into_iter().flatten().min().map_or(tick, |due| due.min(tick)));
-        Ok(())
-    }
-
-    fn finish(&mut self, _: &mut Cx<'_>) -> Result<(), NodeError> {
-        Ok(())
-    }
-
-    fn cancel(&mut self, _: &mut Cx<'_>) -> Result<(), NodeError> {
         Ok(())
     }
 }

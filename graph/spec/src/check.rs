@@ -20,7 +20,7 @@ use std::{
     path::Path,
 };
 
-use afferent_graph::{Catalog, NodeDef, OpenCx, ParamValue, ParamValues, PortId};
+use afferent_graph::{Catalog, NodeDef, NodeError, OpenCx, ParamValues, PortId};
 
 use crate::{
     CheckedBudget, CheckedGraph, CheckedNode, Diagnostic, Diagnostics, Edge, Graph, LoadOptions,
@@ -82,9 +82,11 @@ pub fn check(
     }
     let (defs, refused) = specialized(loaded, catalog, services);
     let mut checker = Checker::new(loaded, catalog, &defs);
-    for (node, error) in refused {
-        let message = format!("node \"{}\": {error}", loaded.graph.nodes[node].name);
-        checker.error(checker.name_location(node), message, None);
+    for conflict in catalog.conflicts() {
+        checker.error(None, conflict.to_string(), None);
+    }
+    for Refused { node, values, error } in &refused {
+        checker.refused(*node, values, error);
     }
     checker.names();
     let params: Vec<_> =
@@ -96,32 +98,40 @@ pub fn check(
     Ok(Checked { graph, warnings, origin: loaded.origin.clone() })
 }
 
+/// A node whose factory derives no definition from the parameters.
+struct Refused {
+    node: usize,
+    values: ParamValues,
+    error: NodeError,
+}
+
 /// Definition of each node: that of its kind, or the one that its factory derives from the
 /// parameters.
 fn specialized(
     loaded: &Loaded,
     catalog: &Catalog,
     services: &OpenCx,
-) -> (Vec<Option<NodeDef>>, Vec<(usize, afferent_graph::NodeError)>) {
+) -> (Vec<Option<NodeDef>>, Vec<Refused>) {
     let mut refused = Vec::new();
-    let defs = loaded.graph.nodes.iter().enumerate().map(|(number, node)| {
+    let nodes = loaded.graph.nodes.iter().enumerate();
+    let defs = nodes.map(|(index, node)| {
         let def = catalog.node(&node.kind)?;
+        let locations = loaded.locations.nodes.get(index);
         // Wrong values are reported with the parameters.
         let values = def.params.iter().filter_map(|param| {
-            let value = param.accept(node.params.get(&*param.name)?).ok()?;
-            Some((
-                param.name.to_string(),
-                match value {
-                    ParamValue::Path(path) => ParamValue::Path(loaded.graph.folder.join(path)),
-                    value => value,
-                },
-            ))
+            let value = match node.params.get(&*param.name) {
+                Some(value) => param.accept(value).ok()?,
+                None => params::default_path(param)?,
+            };
+            let location = locations.and_then(|node| node.value(&param.name));
+            Some((param.name.to_string(), params::resolve(&loaded.graph, location, value)))
         });
+        let values = values.collect();
         let cx = OpenCx { name: node.name.clone(), ..services.clone() };
-        Some(match def.factory().specialize(&values.collect(), &cx) {
+        Some(match def.factory().specialize(&values, &cx) {
             Ok(special) => special.unwrap_or_else(|| def.clone()),
             Err(error) => {
-                refused.push((number, error));
+                refused.push(Refused { node: index, values, error });
                 def.clone()
             }
         })

@@ -47,7 +47,7 @@ pub struct ModelOptions {
 
 impl afferent_core::Service for ModelOptions {
     const NAME: &'static str = "ModelOptions";
-    const HINT: &'static str = "add kernels and backends with `App::models`";
+    const HINT: &'static str = "open nodes with `App::open_cx`, or with `OpenCx::with_service(ModelOptions::new(kernels))`";
 }
 
 impl ModelOptions {

@@ -116,14 +116,6 @@ impl DynNode for FaultyNode {
         cx.send_at(OUT, at, Number(0));
         Ok(())
     }
-
-    fn finish(&mut self, _: &mut Cx<'_>) -> Result<(), NodeError> {
-        Ok(())
-    }
-
-    fn cancel(&mut self, _: &mut Cx<'_>) -> Result<(), NodeError> {
-        Ok(())
-    }
 }
 
 fn open(values: &ParamValues, is_source: bool) -> Box<dyn DynNode> {

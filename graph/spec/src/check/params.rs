@@ -1,12 +1,10 @@
 //! Checks of the parameters of a node.
 
-use std::path::Path;
-
 use afferent_graph::{
     NodeDef, NodeError, OpenCx, ParamError, ParamKind, ParamSpec, ParamValue, ParamValues,
 };
 
-use crate::{Location, check::Checker, suggest};
+use crate::{Graph, Location, check::Checker, suggest};
 
 impl<'a> Checker<'a> {
     /// Parameters of `node` with resolved paths. The node's own check runs if they are valid.
@@ -34,14 +32,15 @@ impl<'a> Checker<'a> {
                 .is_some_and(|told| told.all_params || told.params.contains(&*param.name))
                 || meant.iter().any(|name| **name == *param.name)
                 || self.graph.nodes[node].params.contains_key(&*param.name);
-            match &param.default {
-                Some(path) if param.kind == ParamKind::Path => {
-                    let folder = self.folder(self.name_location(node));
-                    let path = ParamValue::Path(folder.join(&**path));
+            match default_path(param) {
+                Some(path) => {
+                    let path = resolve(self.graph, self.name_location(node), path);
                     values.insert(param.name.to_string(), path);
                 }
-                None if !param.optional && !told => self.missing_param(node, param),
-                _ => {}
+                None if param.default.is_none() && !param.optional && !told => {
+                    self.missing_param(node, param);
+                }
+                None => {}
             }
         }
         let sound = reported.is_none_or(|told| !told.all_params && told.params.is_empty());
@@ -49,7 +48,7 @@ impl<'a> Checker<'a> {
         if sound && self.faults.len() == before && !is_replaced {
             let cx = OpenCx { name: self.graph.nodes[node].name.clone(), ..services.clone() };
             if let Err(error) = def.factory().check(&values, &cx) {
-                self.refused(node, def, &values, &error);
+                self.refused(node, &values, &error);
             }
         }
         values
@@ -57,11 +56,9 @@ impl<'a> Checker<'a> {
 
     fn param(&mut self, node: usize, param: &ParamSpec, value: &ParamValue) -> Option<ParamValue> {
         let error = match param.accept(value) {
-            Ok(ParamValue::Path(path)) => {
-                let folder = self.folder(self.value_location(node, &param.name));
-                return Some(ParamValue::Path(folder.join(path)));
+            Ok(value) => {
+                return Some(resolve(self.graph, self.value_location(node, &param.name), value));
             }
-            Ok(value) => return Some(value),
             Err(error) => error,
         };
         let help = match (&error, param.kind) {
@@ -74,11 +71,6 @@ impl<'a> Checker<'a> {
         let message = format!("{}: {error}", self.param_words(node, &param.name));
         self.error(self.value_location(node, &param.name), message, help);
         None
-    }
-
-    /// Folder of the file that `location` belongs to.
-    fn folder(&self, location: Option<&'a Location>) -> &'a Path {
-        location.and_then(Location::folder).unwrap_or(&self.graph.folder)
     }
 
     /// Reports an unknown parameter; returns the one that was probably meant.
@@ -107,22 +99,23 @@ impl<'a> Checker<'a> {
         self.error(self.name_location(node), message, Some(meaning.trim().to_owned()));
     }
 
-    /// Reports an error of the node's own check.
-    fn refused(&mut self, node: usize, def: &NodeDef, values: &ParamValues, error: &NodeError) {
+    /// Reports an error of the node's own check, or of its definition.
+    pub(super) fn refused(&mut self, node: usize, values: &ParamValues, error: &NodeError) {
         let (message, location) = match error {
             NodeError::InvalidParam { name, reason } => {
                 let location = self.value_location(node, name);
                 (format!("{}: {reason}", self.param_words(node, name)), location)
             }
             NodeError::File { path, .. } | NodeError::Model { path, .. } => {
-                let is_path = |name: &str| match values.get(name) {
+                let params = self.defs[node].iter().flat_map(|def| &def.params);
+                let mut names = params.map(|param| &*param.name);
+                let name = names.find(|name| match values.get(*name) {
                     Some(ParamValue::Path(value)) => path.starts_with(value),
                     _ => false,
-                };
-                let param = def.params.iter().find(|param| is_path(&param.name));
-                let location = param.map_or_else(
+                });
+                let location = name.map_or_else(
                     || self.name_location(node),
-                    |param| self.value_location(node, &param.name),
+                    |name| self.value_location(node, name),
                 );
                 (format!("node \"{}\": {error}", self.graph.nodes[node].name), location)
             }
@@ -142,7 +135,19 @@ impl<'a> Checker<'a> {
 
     /// Location of the value of a parameter, or else of the name of the node.
     fn value_location(&self, node: usize, param: &str) -> Option<&'a Location> {
-        let location = self.node_locations(node).and_then(|locations| locations.params.get(param));
-        location.map_or_else(|| self.name_location(node), |(_, value)| Some(value))
+        self.node_locations(node)?.value(param)
     }
+}
+
+/// The default of `param`, if it is a path.
+pub(super) fn default_path(param: &ParamSpec) -> Option<ParamValue> {
+    let path = param.default.as_deref().filter(|_| param.kind == ParamKind::Path)?;
+    Some(ParamValue::Path(path.into()))
+}
+
+/// Makes a path relative to the folder of the file of `location`, or else of the graph.
+pub(super) fn resolve(graph: &Graph, location: Option<&Location>, value: ParamValue) -> ParamValue {
+    let ParamValue::Path(path) = value else { return value };
+    let folder = location.and_then(Location::folder).unwrap_or(&graph.folder);
+    ParamValue::Path(folder.join(path))
 }

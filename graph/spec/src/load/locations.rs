@@ -38,6 +38,13 @@ pub(crate) struct NodeLocations {
     pub(crate) reported: Reported,
 }
 
+impl NodeLocations {
+    /// Location of the value of a parameter, or else of the name of the node.
+    pub(crate) fn value(&self, param: &str) -> Option<&Location> {
+        self.params.get(param).map(|(_, value)| value).or(self.name.as_ref())
+    }
+}
+
 /// Parts of a node with faults found by reading.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Reported {

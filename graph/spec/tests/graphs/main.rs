@@ -8,3 +8,4 @@ mod mutated;
 mod overlaid;
 mod parts;
 mod sound;
+mod specialized;
