@@ -11,9 +11,6 @@ use crate::{
     plan::{Plan, fusion},
 };
 
-/// The backend `XnnpackBackend`.
-pub const XNNPACK: &dyn Backend = &Xnnpack;
-
 /// XNNPACK backend on the kernels of `afferent-simd`.
 pub struct Xnnpack;
 

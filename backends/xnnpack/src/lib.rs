@@ -52,4 +52,4 @@ mod subgraph;
 mod testing;
 mod window;
 
-pub use backend::{XNNPACK, Xnnpack};
+pub use backend::Xnnpack;

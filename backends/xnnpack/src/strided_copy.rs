@@ -10,15 +10,6 @@ use crate::{
     shape::{MAX_TENSOR_DIMS, Shape},
 };
 
-/// Element type of a copy, with the value of padding.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Fill {
-    /// 1-byte elements.
-    I8(i8),
-    /// 4-byte elements. An int32 value is passed by its bits.
-    F32(f32),
-}
-
 /// Loops over source and destination, outermost first.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct StridedCopy {
@@ -52,30 +43,19 @@ impl StridedCopy {
         Self { loops, start }
     }
 
-    /// Copies the single input of an operator. If `pads`, the output is filled first.
+    /// Copies the single input of an operator, whose elements have 1 or 4 bytes.
     pub(crate) fn run(
         &self,
         isa: Isa,
         inputs: &[Input<'_>],
-        (fill, pads): (Fill, bool),
+        element_size: usize,
         out: &mut [u8],
     ) -> Result<(), Error> {
         let input = unary_input(inputs)?;
-        match fill {
-            Fill::I8(value) => {
-                let out = output_as::<i8>(out)?;
-                if pads {
-                    out.fill(value);
-                }
-                self.copy(isa, input.data()?, out)
-            }
-            Fill::F32(value) => {
-                let out = output_as::<f32>(out)?;
-                if pads {
-                    out.fill(value);
-                }
-                self.copy(isa, input.data()?, out)
-            }
+        if element_size == 1 {
+            self.copy(isa, input.data::<i8>()?, output_as(out)?)
+        } else {
+            self.copy(isa, input.data::<f32>()?, output_as(out)?)
         }
     }
 

@@ -73,7 +73,8 @@ fn method(method: &MethodContents) -> String {
     let count = format!("in {} tensors", constants.count);
     memory.push(["constants".to_owned(), constants.bytes.to_string(), count]);
     if !method.external.is_empty() {
-        let bytes: usize = method.external.iter().map(|named| named.bytes).sum();
+        let bytes = method.external.iter().map(|named| named.bytes);
+        let bytes = bytes.fold(0, usize::saturating_add);
         let count = format!("in {} tensors", method.external.len());
         memory.push(["external constants".to_owned(), bytes.to_string(), count]);
     }

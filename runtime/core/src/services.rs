@@ -45,21 +45,10 @@ impl core::error::Error for ServiceMissing {}
 impl Services {
     /// Adds a service; replaces one of the same type.
     #[must_use]
-    pub fn with<S: Service>(self, service: S) -> Self {
-        self.with_shared(Arc::new(service))
-    }
-
-    /// As [`Services::with`], for a service that the caller shares.
-    #[must_use]
-    pub fn with_shared<S: Service>(mut self, service: Arc<S>) -> Self {
-        let entry = Entry { name: S::NAME, value: service };
+    pub fn with<S: Service>(mut self, service: S) -> Self {
+        let entry = Entry { name: S::NAME, value: Arc::new(service) };
         Arc::make_mut(&mut self.0).insert(TypeId::of::<S>(), entry);
         self
-    }
-
-    /// Service of type `S`, if it was added.
-    pub fn get<S: Service>(&self) -> Option<&S> {
-        self.0.get(&TypeId::of::<S>())?.value.downcast_ref()
     }
 
     /// Service of type `S`.
@@ -67,17 +56,9 @@ impl Services {
     /// # Errors
     /// [`ServiceMissing`], with instructions to add it.
     pub fn need<S: Service>(&self) -> Result<&S, ServiceMissing> {
-        self.get().ok_or(ServiceMissing { name: S::NAME, hint: S::HINT })
-    }
-
-    /// As [`Services::need`], with shared ownership.
-    ///
-    /// # Errors
-    /// As [`Services::need`].
-    pub fn share<S: Service>(&self) -> Result<Arc<S>, ServiceMissing> {
         let entry = self.0.get(&TypeId::of::<S>());
-        let shared = entry.and_then(|entry| entry.value.clone().downcast().ok());
-        shared.ok_or(ServiceMissing { name: S::NAME, hint: S::HINT })
+        let service = entry.and_then(|entry| entry.value.downcast_ref());
+        service.ok_or(ServiceMissing { name: S::NAME, hint: S::HINT })
     }
 }
 
@@ -108,6 +89,5 @@ mod tests {
         );
         let services = Services::default().with(GpuDevice(1)).with(GpuDevice(2));
         assert_eq!(services.need::<GpuDevice>().unwrap().0, 2);
-        assert_eq!(services.share::<GpuDevice>().unwrap().0, 2);
     }
 }

@@ -50,7 +50,7 @@ pub use load::{FindData, LoadContext, Report};
 pub use method::{Method, Output, Outputs, RunObserver, RunOptions};
 #[cfg(feature = "std")]
 pub use model::{
-    FileAccess, Model, ModelError, ModelFile, ModelOptions, ModelOutputs, WeightCacheError,
+    FileAccess, Model, ModelError, ModelFile, ModelOptions, ModelOutputs, WeightCacheError, callee,
 };
 pub use planned_buffer::PlannedBuffer;
 

@@ -77,6 +77,11 @@ impl ModelOptions {
     pub fn with_backends(self, backends: impl IntoIterator<Item = Arc<dyn Backend>>) -> Self {
         Self { backends: backends.into_iter().collect(), ..self }
     }
+
+    /// True if the backend `name` is in the list and can run on this machine.
+    pub fn has_backend(&self, name: &str) -> bool {
+        self.backends.iter().any(|backend| backend.name() == name && backend.is_available())
+    }
 }
 
 /// Instance of a program: its methods and their mutable buffers. Instances of one [`ModelFile`]
@@ -258,7 +263,12 @@ impl Model {
         let result = method.with_dependent_mut(|_, method| {
             method.run(inputs, options).map(|_| ()).map_err(|error| ModelError::Run {
                 method: name.to_owned(),
-                operator: operator(&method.plan(), &error),
+                operator: match error {
+                    RunError::Instruction { instruction, .. } => {
+                        callee(&method.plan(), instruction)
+                    }
+                    _ => None,
+                },
                 error,
             })
         });
@@ -308,10 +318,10 @@ impl<'s> ModelOutputs<'s> {
     }
 }
 
-/// Operator or backend of the failed instruction.
-fn operator(plan: &MethodPlan<'_>, error: &RunError) -> Option<String> {
-    let RunError::Instruction { instruction, .. } = error else { return None };
-    match plan.instruction(*instruction)? {
+/// Operator or backend that the instruction at index `instruction` calls, as text; `None` if it
+/// calls none.
+pub fn callee(plan: &MethodPlan<'_>, instruction: usize) -> Option<String> {
+    match plan.instruction(instruction)? {
         Instruction::Kernel { operator, .. } => {
             plan.operator(operator as usize).map(|operator| operator.to_string())
         }

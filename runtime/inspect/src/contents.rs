@@ -78,7 +78,7 @@ pub struct MethodContents {
     pub external: Vec<NamedBytes>,
     /// Mutable buffers.
     pub mutable_buffers: Vec<MutableBufferContents>,
-    /// Bytes of the loaded method: tables, planned buffers, constants and blobs.
+    /// Bytes of the loaded method: tables, planned buffers, constants and blobs. Saturates.
     pub bytes: usize,
 }
 
@@ -223,11 +223,11 @@ impl MethodContents {
         };
         contents.count_calls(plan, options);
         contents.classify_tensors(plan, options);
-        let blobs: usize = contents.delegates.iter().map(|delegate| delegate.bytes).sum();
-        let external: usize = contents.external.iter().map(|named| named.bytes).sum();
-        let planned: usize = contents.planned_bytes.values().sum();
-        let constants = contents.constants.bytes;
-        contents.bytes = contents.table_bytes + planned + constants + external + blobs;
+        let sizes = [contents.table_bytes, contents.constants.bytes].into_iter();
+        let sizes = sizes.chain(contents.planned_bytes.values().copied());
+        let sizes = sizes.chain(contents.external.iter().map(|named| named.bytes));
+        let sizes = sizes.chain(contents.delegates.iter().map(|delegate| delegate.bytes));
+        contents.bytes = sizes.fold(0, usize::saturating_add);
         contents
     }
 
@@ -265,7 +265,7 @@ impl MethodContents {
                 TensorData::Constant(data) => {
                     if seen.insert(data.as_ptr()) {
                         self.constants.count += 1;
-                        self.constants.bytes += bytes;
+                        self.constants.bytes = self.constants.bytes.saturating_add(bytes);
                     }
                     continue;
                 }
@@ -332,7 +332,7 @@ impl DelegateContents {
             bytes: delegate.blob.len(),
             calls,
             compile_specs: delegate.compile_specs().map(spec).collect(),
-            available: options.backends.iter().any(|b| b.name() == delegate.id && b.is_available()),
+            available: options.has_backend(delegate.id),
         }
     }
 }
@@ -381,5 +381,28 @@ impl TensorContents {
             planned_at,
             name: meta.fully_qualified_name.map(str::to_owned),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn total_of_huge_planned_buffers_saturates() {
+        let mut bytes =
+            include_bytes!("../../../tests/conformance/data/programs/shared_state/model.pte")
+                .to_vec();
+        // `non_const_buffer_sizes` of the first method.
+        let sizes = [0_i64, 48, 16].map(i64::to_le_bytes).concat();
+        let at = bytes.windows(sizes.len()).position(|window| window == sizes).unwrap();
+        for size in bytes[at + 8..][..16].as_chunks_mut().0 {
+            *size = i64::MAX.to_le_bytes();
+        }
+        let file = ModelFile::from_bytes("model.pte", &bytes).unwrap();
+        let contents = ProgramContents::of(&file, &ModelOptions::new(&[]));
+        let method = &contents.methods[0];
+        assert_eq!(method.planned_bytes, [(1, i64::MAX as usize), (2, i64::MAX as usize)].into());
+        assert_eq!(method.bytes, usize::MAX);
     }
 }

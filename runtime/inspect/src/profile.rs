@@ -7,7 +7,7 @@ use std::{
 };
 
 use afferent_runtime::{
-    RunObserver,
+    RunObserver, callee,
     program::{Instruction, MethodPlan},
 };
 use serde::Serialize;
@@ -71,17 +71,10 @@ impl InstructionProfile {
 }
 
 fn name(plan: &MethodPlan<'_>, at: usize) -> String {
-    let name = match plan.instruction(at) {
-        Some(Instruction::Kernel { operator, .. }) => {
-            plan.operator(operator as usize).map(|operator| operator.to_string())
-        }
-        Some(Instruction::Delegate { delegate, .. }) => {
-            plan.delegate(delegate as usize).map(|delegate| delegate.id.to_owned())
-        }
-        Some(Instruction::Move { .. }) => Some("move".to_owned()),
-        Some(Instruction::JumpFalse { .. }) => Some("jump_false".to_owned()),
-        Some(Instruction::Free { .. }) => Some("free".to_owned()),
-        None => None,
-    };
-    name.unwrap_or_default()
+    match plan.instruction(at) {
+        Some(Instruction::Move { .. }) => "move".to_owned(),
+        Some(Instruction::JumpFalse { .. }) => "jump_false".to_owned(),
+        Some(Instruction::Free { .. }) => "free".to_owned(),
+        _ => callee(plan, at).unwrap_or_default(),
+    }
 }

@@ -44,7 +44,8 @@ fn random_tensor(meta: &TensorMeta<'_>, rng: &mut fastrand::Rng) -> Result<Tenso
         return Err(format!("it has {} bytes", meta.layout.nbytes));
     }
     let sizes: Vec<usize> = meta.layout.sizes.iter().collect();
-    let mut tensor = Tensor::zeros(meta.layout.dtype, &sizes);
+    let zeros = Tensor::try_zeros(meta.layout.dtype, &sizes);
+    let mut tensor = zeros.map_err(|error| error.to_string())?;
     tensor.set_dim_order(meta.layout.dim_order).map_err(|error| error.to_string())?;
     fn fill<T: Element>(tensor: &mut Tensor, mut next: impl FnMut() -> T) -> Result<(), Error> {
         tensor.data_mut::<T>()?.fill_with(&mut next);

@@ -166,7 +166,7 @@ impl ModelPackage {
         let is_runnable = |variant: &&Variant| {
             self.is_bare()
                 || variant.backend == Variant::PORTABLE
-                || options.backends.iter().any(|b| b.name() == variant.backend && b.is_available())
+                || options.has_backend(&variant.backend)
         };
         let Some(variant) = self.manifest.variants.iter().find(is_runnable) else {
             let reasons = self.manifest.variants.iter();

@@ -1,10 +1,11 @@
 //! Behavior that the shipped language model must keep.
 
-use afferent_backend_xnnpack::XNNPACK;
+use afferent_backend_xnnpack::Xnnpack;
 use afferent_graph::{Node, NodeBench, ParamValue, Params, Timestamp};
 use afferent_messages::{Text, ToolMessage};
 use afferent_nodes_speech::{Llm, LlmParams};
 use afferent_package::ModelPackage;
+use afferent_runtime::core::Backend;
 
 use crate::bench::{pipelines, services};
 
@@ -23,7 +24,7 @@ fn answer(text: &str) -> (String, Vec<String>) {
 fn a_time_is_looked_up_and_a_greeting_returned() {
     let package = ModelPackage::open(pipelines("models/llm")).unwrap();
     package.verify().unwrap();
-    assert_eq!(package.manifest.variants[0].backend, XNNPACK.name());
+    assert_eq!(package.manifest.variants[0].backend, Xnnpack.name());
     let (text, calls) = answer("what time is it");
     assert_eq!((text.as_str(), calls), ("", vec!["get_time".to_owned()]));
     let (text, calls) = answer("hello");

@@ -22,10 +22,11 @@ use crate::{
 ///
 /// `tools/bench/export_models.py FOLDER` writes the models. Each round runs a model delegated to
 /// XNNPACK, and the same model without a delegate if that file exists, with Afferent and with the
-/// peer. Then each side loads the model and runs it once, in new processes. For `f32` models, `error`
-/// is the maximum difference from PyTorch divided by the maximum magnitude. For `int8` models, `error`
-/// is the maximum difference from the peer in quantization steps, and the percentage of elements that
-/// differ by more than one step.
+/// peer. Then each side loads the model and runs it once, in new processes. The loading time ends
+/// before this call; the peak of memory includes it. For `f32` models, `error` is the maximum
+/// difference from PyTorch divided by the maximum magnitude. For `int8` models, `error` is the maximum
+/// difference from the peer in quantization steps, and the percentage of elements that differ by more
+/// than one step.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
     /// Folder with the models.

@@ -1,7 +1,10 @@
 //! Batch matrix multiply, f32, and fully connected layer with computed weights.
 
 use afferent_core::Error;
-use afferent_simd::gemm::{Addend, Dim, Gemm, MatrixStrides, Output, StridedOperand};
+use afferent_simd::{
+    gemm::{Addend, Dim, Gemm, MatrixStrides, Output, StridedOperand},
+    parallel,
+};
 
 use crate::{
     error::SHAPE_MISMATCH,
@@ -140,7 +143,7 @@ impl Operator for BatchMatrixMultiply {
                 clamp: Some(self.clamp),
             };
             let (gemm, strides) = gemm.oriented(cx.isa, MatrixStrides { row: cols, col: 1 });
-            let threads = cx.workers.map_or(1, |workers| workers.threads());
+            let threads = parallel::threads(cx.workers);
             let len = gemm.scratch_len(cx.isa, threads);
             let scratch = grow(&mut cx.scratch.floats, len, &mut cx.scratch.budget)?;
             let out = Output { data: out, strides };

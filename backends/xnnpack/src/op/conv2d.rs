@@ -3,10 +3,11 @@
 
 use afferent_core::{Error, Workers};
 use afferent_simd::{
-    Activation, Isa,
+    Activation,
     conv::winograd::{self, Kind, WinogradF32},
     epilogue::BiasActivation,
     igemm::{InputRows, OutputRows, WeightShape},
+    parallel,
 };
 
 use super::conv2d_few_channels::StripConv2d;
@@ -94,14 +95,14 @@ impl Conv2d {
         x: &[f32],
         out: &mut [f32],
     ) -> Result<(), Error> {
-        let (isa, threads) = (Isa::best(), cx.workers.map_or(1, Workers::threads));
+        let threads = parallel::threads(cx.workers);
         let packed = self.packed.first().ok_or(SHAPE_MISMATCH)?;
         let (weights, bias) = (packed.f32_panels()?, &packed.bias);
-        let len = shape.scratch_len(Kind::F32, isa, threads).ok_or(TENSOR_TOO_LARGE)?;
+        let len = shape.scratch_len(Kind::F32, cx.isa, threads).ok_or(TENSOR_TOO_LARGE)?;
         let scratch = grow(&mut cx.scratch.floats, len, &mut cx.scratch.budget)?;
         let epilogue = BiasActivation { bias, activation: self.activation };
         let conv = WinogradF32 { x, zeros: &self.zeros, weights, epilogue };
-        conv.run(&shape, isa, out, scratch, cx.workers).or(Err(SHAPE_MISMATCH))
+        conv.run(&shape, cx.isa, out, scratch, cx.workers).or(Err(SHAPE_MISMATCH))
     }
 }
 

@@ -6,7 +6,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use afferent_core::{Element, Error, Workers};
+use afferent_core::{Element, Error};
 use afferent_simd::{
     igemm::{InputRows, OutputRows},
     parallel::{self, Chunks},
@@ -190,7 +190,7 @@ impl<C: StripConv2d> Operator for Conv2dFewChannels<C> {
             return if out.is_empty() { Ok(()) } else { Err(SHAPE_MISMATCH) };
         }
         let strips = self.output[0].div_ceil(self.strip_rows);
-        let threads = cx.workers.map_or(1, Workers::threads).min(strips);
+        let threads = parallel::threads(cx.workers).min(strips);
         let thread_rows = strips.div_ceil(threads) * self.strip_rows;
         let len = self.strip_words() + self.conv.workspace_len(self.strip_rows * self.output[1]);
         let workspace = grow(&mut cx.scratch.words, len * threads, &mut cx.scratch.budget)?;

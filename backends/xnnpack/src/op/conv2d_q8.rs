@@ -6,6 +6,7 @@ use afferent_simd::{
     Isa,
     conv::winograd::{self, Kind, WinogradQ8},
     igemm::{InputRows, OutputRows, WeightShape},
+    parallel,
     qgemm::q8::{Q8Gemm, ZeroPoint, scratch_len},
 };
 
@@ -104,7 +105,7 @@ impl Conv2dQ8 {
         out: &mut [i8],
     ) -> Result<(), Error> {
         let (weights, epilogue) = self.packed.single_group(quantization)?;
-        let threads = cx.workers.map_or(1, |workers| workers.threads());
+        let threads = parallel::threads(cx.workers);
         let len = shape.scratch_len(Kind::Q8, cx.isa, threads).ok_or(TENSOR_TOO_LARGE)?;
         let scratch = grow(&mut cx.scratch.floats, len, &mut cx.scratch.budget)?;
         let conv = WinogradQ8 { x, zero_points: &self.padding, weights, epilogue: &epilogue };

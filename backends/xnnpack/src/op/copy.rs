@@ -7,19 +7,19 @@ use crate::{
     memory::MemoryBudget,
     operator::{Input, Operator, RunContext, unary_input},
     shape::Shape,
-    strided_copy::{Fill, StridedCopy},
+    strided_copy::StridedCopy,
 };
 
 pub(crate) struct Copy {
     /// Static reshape; `None` if the shape stays. One size may be 0: it is inferred.
     new_shape: Option<Shape>,
-    fill: Fill,
+    element_size: usize,
     copy: StridedCopy,
 }
 
 impl Copy {
-    pub(crate) fn new(new_shape: Option<Shape>, fill: Fill) -> Self {
-        Self { new_shape, fill, copy: StridedCopy::default() }
+    pub(crate) fn new(new_shape: Option<Shape>, element_size: usize) -> Self {
+        Self { new_shape, element_size, copy: StridedCopy::default() }
     }
 }
 
@@ -37,7 +37,7 @@ impl Operator for Copy {
         inputs: &[Input<'_>],
         out: &mut [u8],
     ) -> Result<(), Error> {
-        self.copy.run(cx.isa, inputs, (self.fill, false), out)
+        self.copy.run(cx.isa, inputs, self.element_size, out)
     }
 }
 

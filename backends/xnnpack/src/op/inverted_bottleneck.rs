@@ -188,7 +188,7 @@ impl Operator for InvertedBottleneck {
         if out_len == 0 || x_len == 0 {
             return if out.is_empty() { Ok(()) } else { Err(SHAPE_MISMATCH) };
         }
-        let threads = cx.workers.map_or(1, Workers::threads);
+        let threads = parallel::threads(cx.workers);
         // A small image is a single strip: threads share each convolution, and no row is expanded
         // twice. Otherwise each thread computes its own strips.
         let is_single = self.intermediate_len(output[0]) <= MAX_SINGLE_STRIP_ELEMENTS;

@@ -2,8 +2,11 @@
 
 use std::marker::PhantomData;
 
-use afferent_core::{Element, Error, Workers};
-use afferent_simd::{Isa, Routine, Simd, parallel};
+use afferent_core::{Element, Error};
+use afferent_simd::{
+    Isa, Routine, Simd,
+    parallel::{self, Grain},
+};
 
 use super::unary::clamp_slice;
 use crate::{
@@ -14,8 +17,8 @@ use crate::{
     window::Window,
 };
 
-/// Minimum comparisons per thread.
-const PARALLEL_MIN_COMPARISONS: usize = 1 << 18;
+/// Minimum work of a task, in comparisons.
+const GRAIN: Grain = Grain::from_macs(1 << 18);
 
 /// Element type of max pooling.
 pub(crate) trait MaxElement: Element {
@@ -93,8 +96,7 @@ impl<T: MaxElement> Operator for MaxPooling2d<T> {
         let ([_, height, width, channels], [_, rows, cols, _]) = (input.shape.nhwc()?, to.nhwc()?);
         let row_len = cols * channels;
         let comparisons = out.len().saturating_mul(self.window.taps());
-        let threads = cx.workers.map_or(1, Workers::threads);
-        let parts = threads.min(comparisons / PARALLEL_MIN_COMPARISONS).max(1);
+        let parts = GRAIN.tasks(comparisons, parallel::threads(cx.workers));
         let part_rows = (out.len() / row_len).div_ceil(parts);
         parallel::for_each_chunk(cx.workers, out, part_rows * row_len, |part, out| {
             let image = [height, width, channels];

@@ -5,17 +5,35 @@ use afferent_core::Error;
 use crate::{
     error::SHAPE_MISMATCH,
     memory::MemoryBudget,
-    operator::{Input, Operator, RunContext, unary_input},
+    operator::{Input, Operator, RunContext, output_as, unary_input},
     shape::Shape,
-    strided_copy::{Fill, StridedCopy, contiguous_strides},
+    strided_copy::{StridedCopy, contiguous_strides},
 };
+
+/// Value of the padding.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Fill {
+    /// 1-byte elements.
+    I8(i8),
+    /// 4-byte elements. An int32 value is passed by its bits.
+    F32(f32),
+}
+
+impl Fill {
+    /// Bytes of an element.
+    pub(crate) fn element_size(self) -> usize {
+        match self {
+            Self::I8(_) => 1,
+            Self::F32(_) => 4,
+        }
+    }
+}
 
 pub(crate) struct StaticConstantPad {
     /// Padding before each dimension.
     before: Shape,
     /// Padding after each dimension.
     after: Shape,
-    /// Value of the padding.
     fill: Fill,
     copy: StridedCopy,
 }
@@ -53,6 +71,10 @@ impl Operator for StaticConstantPad {
         inputs: &[Input<'_>],
         out: &mut [u8],
     ) -> Result<(), Error> {
-        self.copy.run(cx.isa, inputs, (self.fill, true), out)
+        match self.fill {
+            Fill::I8(value) => output_as::<i8>(out)?.fill(value),
+            Fill::F32(value) => output_as::<f32>(out)?.fill(value),
+        }
+        self.copy.run(cx.isa, inputs, self.fill.element_size(), out)
     }
 }

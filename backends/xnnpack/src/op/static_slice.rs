@@ -7,7 +7,7 @@ use crate::{
     memory::MemoryBudget,
     operator::{Input, Operator, RunContext, unary_input},
     shape::{MAX_TENSOR_DIMS, Shape},
-    strided_copy::{Fill, StridedCopy, contiguous_strides},
+    strided_copy::{StridedCopy, contiguous_strides},
 };
 
 pub(crate) struct StaticSlice {
@@ -15,13 +15,13 @@ pub(crate) struct StaticSlice {
     offsets: Vec<i64>,
     /// A size of 0 extends to the end.
     sizes: Vec<usize>,
-    fill: Fill,
+    element_size: usize,
     copy: StridedCopy,
 }
 
 impl StaticSlice {
-    pub(crate) fn new(offsets: Vec<i64>, sizes: Vec<usize>, fill: Fill) -> Self {
-        Self { offsets, sizes, fill, copy: StridedCopy::default() }
+    pub(crate) fn new(offsets: Vec<i64>, sizes: Vec<usize>, element_size: usize) -> Self {
+        Self { offsets, sizes, element_size, copy: StridedCopy::default() }
     }
 
     /// Output shape, and the offset in each dimension.
@@ -64,6 +64,6 @@ impl Operator for StaticSlice {
         inputs: &[Input<'_>],
         out: &mut [u8],
     ) -> Result<(), Error> {
-        self.copy.run(cx.isa, inputs, (self.fill, false), out)
+        self.copy.run(cx.isa, inputs, self.element_size, out)
     }
 }

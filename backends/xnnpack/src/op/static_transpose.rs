@@ -7,19 +7,19 @@ use crate::{
     memory::MemoryBudget,
     operator::{Input, Operator, RunContext, unary_input},
     shape::Shape,
-    strided_copy::{Fill, StridedCopy, contiguous_strides},
+    strided_copy::{StridedCopy, contiguous_strides},
 };
 
 pub(crate) struct StaticTranspose {
     /// Input dimension of each output dimension.
     perm: Vec<usize>,
-    fill: Fill,
+    element_size: usize,
     copy: StridedCopy,
 }
 
 impl StaticTranspose {
-    pub(crate) fn new(perm: Vec<usize>, fill: Fill) -> Self {
-        Self { perm, fill, copy: StridedCopy::default() }
+    pub(crate) fn new(perm: Vec<usize>, element_size: usize) -> Self {
+        Self { perm, element_size, copy: StridedCopy::default() }
     }
 }
 
@@ -44,6 +44,6 @@ impl Operator for StaticTranspose {
         inputs: &[Input<'_>],
         out: &mut [u8],
     ) -> Result<(), Error> {
-        self.copy.run(cx.isa, inputs, (self.fill, false), out)
+        self.copy.run(cx.isa, inputs, self.element_size, out)
     }
 }

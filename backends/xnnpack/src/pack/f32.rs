@@ -17,6 +17,7 @@ use afferent_simd::{
         Fixed24, HalfFormat, Igemm, InputRows, OutputRows, PackedWeights, WeightShape, pack,
         pack_columns, packed_len, panel_cols,
     },
+    parallel,
 };
 
 use super::weight_cache::{CachedWeights, PackedLayout, WeightPacker};
@@ -170,7 +171,7 @@ impl PackedF32 {
     ) -> Result<(), Error> {
         let epilogue = BiasActivation { bias: &self.bias, activation };
         let igemm = self.igemm(input, cx.reverse_panels)?;
-        let len = igemm.scratch_len(cx.isa, cx.workers.map_or(1, Workers::threads));
+        let len = igemm.scratch_len(cx.isa, parallel::threads(cx.workers));
         let scratch = grow(&mut cx.scratch.floats, len, &mut cx.scratch.budget)?;
         igemm.run(cx.isa, epilogue, out, scratch, cx.workers).or(Err(SHAPE_MISMATCH))
     }

@@ -8,6 +8,7 @@ use afferent_simd::{
     Isa,
     epilogue::Epilogue,
     igemm::{InputRows, OutputRows, WeightShape},
+    parallel,
     qgemm::{
         q8::{Q8Gemm, ZeroPoint, interleave, pack, packed_len, panel_cols, scratch_len},
         requantize::{DequantizeF32, RequantizeInt8},
@@ -247,7 +248,7 @@ impl PackedQ8 {
         let GemmDims { groups, outputs, taps, inputs } = self.dims;
         let row_stride = groups * outputs;
         let rows = out.len() / row_stride;
-        let threads = cx.workers.map_or(1, |workers| workers.threads());
+        let threads = parallel::threads(cx.workers);
         let shape = WeightShape { inner: taps * inputs, cols: outputs };
         let len = scratch_len(cx.isa, shape, rows, threads);
         let gemm = Q8Gemm {

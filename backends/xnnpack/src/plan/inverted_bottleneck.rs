@@ -50,7 +50,7 @@ pub(super) fn find(subgraph: &Subgraph<'_>) -> Vec<Fused> {
 }
 
 /// Parameters of a node that is an f32 convolution with constant weights.
-pub(super) fn f32_conv2d(subgraph: &Subgraph<'_>, index: usize) -> Option<Conv2dParams> {
+fn f32_conv2d(subgraph: &Subgraph<'_>, index: usize) -> Option<Conv2dParams> {
     let node = &subgraph.nodes[index];
     let NodeKind::Conv2d(params) = node.kind else { return None };
     let is_f32 = |value: usize| {

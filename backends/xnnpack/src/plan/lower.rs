@@ -18,7 +18,7 @@ use std::cell::RefCell;
 
 use afferent_core::{Error, WeightCache};
 
-use super::{inverted_bottleneck, step::Step, value::ComputeType};
+use super::{step::Step, value::ComputeType};
 use crate::{
     memory::MemoryBudget,
     op::{
@@ -77,18 +77,11 @@ impl<'g, 'a> Lowering<'g, 'a> {
         depthwise: usize,
         project: usize,
     ) -> Result<Step, Error> {
-        let Self { subgraph, .. } = *self;
-        let params = |index: usize| {
-            let params = inverted_bottleneck::f32_conv2d(subgraph, index);
-            params.ok_or(Error::Internal {
-                reason: "an inverted bottleneck consists of f32 convolutions",
-            })
-        };
-        let input = subgraph.nodes[expand.unwrap_or(depthwise)].inputs[0];
-        let lower_pointwise = |index| gemm::lower_conv2d_f32(&self.node(index), params(index)?);
+        let input = self.subgraph.nodes[expand.unwrap_or(depthwise)].inputs[0];
+        let lower_pointwise = |index| gemm::lower_conv2d_f32(&self.node(index));
         let expand = expand.map(lower_pointwise).transpose()?;
-        let depthwise = gemm::lower_depthwise_f32(&self.node(depthwise), params(depthwise)?)?;
-        let last = &subgraph.nodes[project];
+        let depthwise = gemm::lower_depthwise_f32(&self.node(depthwise))?;
+        let last = &self.subgraph.nodes[project];
         let project = lower_pointwise(project)?;
         let op = Box::new(InvertedBottleneck::new(expand, depthwise, project));
         Ok(step(last, op, vec![input], last.output, false))
@@ -111,7 +104,7 @@ fn lower(cx: &NodeContext<'_, '_>, is_alias: bool) -> Result<(Box<dyn Operator>,
         NodeKind::FullyConnected { transposed } => {
             return gemm::lower_fully_connected(cx, *transposed);
         }
-        NodeKind::Conv2d(params) => return Ok((gemm::lower_conv2d(cx, *params)?, 1)),
+        NodeKind::Conv2d(_) => return Ok((gemm::lower_conv2d(cx)?, 1)),
         NodeKind::StaticReshape(_)
         | NodeKind::StaticTranspose(_)
         | NodeKind::StaticConstantPad { .. }

@@ -3,7 +3,7 @@
 pub(crate) mod conv;
 pub(crate) mod gemm;
 
-use afferent_core::{Args, ScalarType, TensorMut, TensorView, Workers};
+use afferent_core::{Args, ScalarType, TensorMut, TensorView};
 use afferent_simd::{
     Isa,
     norm::{Norm, NormOutput},
@@ -113,9 +113,4 @@ fn as_f32_mut<T: Operand>(data: &mut [T]) -> Option<&mut [f32]> {
 /// Returns true if elements of `T` have a SIMD fast path.
 fn uses_simd<T: Operand>() -> bool {
     isa().is_some() && T::DTYPE == ScalarType::Float
-}
-
-/// Number of threads of `workers`; 1 without workers.
-fn threads(workers: Option<&dyn Workers>) -> usize {
-    workers.map_or(1, Workers::threads)
 }

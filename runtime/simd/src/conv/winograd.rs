@@ -1,11 +1,10 @@
 //! Winograd convolution F(4×4, 3×3) of NHWC tensors with stride 1.
 //!
-//! A tile of 4 × 4 outputs takes 36 multiplications per pair of input and output channels instead
-//! of
-//! 144. Input tiles and kernels are transformed; each of the 36 elements of the transformed tiles
-//!   is a matrix product over the channels; the products are transformed to outputs. Weights are in
-//!   the packed format of the other convolutions and are transformed per strip of tiles, because
-//!   loading transformed weights from memory takes longer than computing them.
+//! A tile of 4 × 4 outputs takes 36 instead of 144 multiplications per pair of input and output
+//! channels. Input tiles and kernels are transformed; each of the 36 elements of the transformed
+//! tiles is a matrix product over the channels; the products are transformed to outputs. Weights are
+//! in the packed format of the other convolutions and are transformed per strip of tiles, because
+//! loading transformed weights from memory takes longer than computing them.
 //!
 //! Source: Lavin and Gray 2015, arXiv 1509.09308.
 //!

@@ -163,9 +163,8 @@ impl Q8Gemm<'_> {
         let macs = self.rows.saturating_mul(self.cols).saturating_mul(inner);
         let tasks = Grain::PACKED_GEMM.tasks(macs, parallel::threads(workers));
         let words = block_rows.checked_mul(inner.div_ceil(group_len(isa)));
-        let all_words = words.and_then(|words| words.checked_mul(tasks));
-        SizeError::check_min("scratch", scratch.len(), all_words)?;
-        let words = block_rows * inner.div_ceil(group_len(isa));
+        let words = words.ok_or(SizeError::Overflow { slice: "scratch" })?;
+        SizeError::check_min("scratch", scratch.len(), words.checked_mul(tasks))?;
         let shared_out = SharedSlice::new(out.data);
         let scratch = SharedSlice::new(scratch);
         // Splits by rows if there are enough, otherwise by panels.

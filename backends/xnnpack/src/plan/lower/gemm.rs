@@ -7,7 +7,7 @@ use afferent_simd::igemm::WeightShape;
 
 use super::{gemm_q8, node::NodeContext};
 use crate::{
-    conv2d_params::{Conv2dKind, Conv2dParams},
+    conv2d_params::Conv2dKind,
     op::{
         batch_matrix_multiply::BatchMatrixMultiply,
         conv2d::Conv2d,
@@ -71,21 +71,18 @@ fn lower_computed_filter(
     Ok(Box::new(BatchMatrixMultiply::fully_connected(!transposed, bias, cx.node.clamp)))
 }
 
-pub(super) fn lower_conv2d(
-    cx: &NodeContext<'_, '_>,
-    params: Conv2dParams,
-) -> Result<Box<dyn Operator>, Error> {
+pub(super) fn lower_conv2d(cx: &NodeContext<'_, '_>) -> Result<Box<dyn Operator>, Error> {
     if cx.input(1).data.is_none() {
         return Err(cx.unsupported("with a filter that is not a constant"));
     }
-    expect_filter_shape(cx, params)?;
+    let params = cx.conv2d_params()?;
     if is_quantized_gemm(cx) {
-        return gemm_q8::lower_conv2d(cx, params);
+        return gemm_q8::lower_conv2d(cx);
     }
     if params.kind == Conv2dKind::Depthwise && params.group_output_channels == 1 {
-        return Ok(Box::new(lower_depthwise_f32(cx, params)?));
+        return Ok(Box::new(lower_depthwise_f32(cx)?));
     }
-    let conv = lower_conv2d_f32(cx, params)?;
+    let conv = lower_conv2d_f32(cx)?;
     Ok(if conv2d_few_channels::is_supported(&params) {
         Box::new(Conv2dFewChannels::new(conv))
     } else {
@@ -94,34 +91,20 @@ pub(super) fn lower_conv2d(
 }
 
 /// Lowers an f32 convolution.
-pub(super) fn lower_conv2d_f32(
-    cx: &NodeContext<'_, '_>,
-    params: Conv2dParams,
-) -> Result<Conv2d, Error> {
-    expect_filter_shape(cx, params)?;
+pub(super) fn lower_conv2d_f32(cx: &NodeContext<'_, '_>) -> Result<Conv2d, Error> {
+    let params = cx.conv2d_params()?;
     cx.expect_f32()?;
     let (filter, bias) = (dequantize(cx.input(1))?, cx.bias(params.output_channels())?);
     Conv2d::new(&cx.packer(), params, &filter, bias.as_deref(), cx.node.activation())
 }
 
 /// Lowers an f32 depthwise convolution without depth multiplier.
-pub(super) fn lower_depthwise_f32(
-    cx: &NodeContext<'_, '_>,
-    params: Conv2dParams,
-) -> Result<DepthwiseConv2d, Error> {
-    expect_filter_shape(cx, params)?;
+pub(super) fn lower_depthwise_f32(cx: &NodeContext<'_, '_>) -> Result<DepthwiseConv2d, Error> {
+    let params = cx.conv2d_params()?;
     cx.expect_f32()?;
     let (filter, bias) = (dequantize(cx.input(1))?, cx.bias(params.output_channels())?);
     let packed = DepthwiseF32::new(&cx.packer(), &params, &filter, bias.as_deref())?;
     Ok(DepthwiseConv2d { params, packed, activation: cx.node.activation() })
-}
-
-fn expect_filter_shape(cx: &NodeContext<'_, '_>, params: Conv2dParams) -> Result<(), Error> {
-    if params.filter_shape() != Some(cx.input(1).shape) {
-        let reason = "has a filter whose shape does not match its kernel, groups and channels";
-        return Err(cx.invalid(reason));
-    }
-    Ok(())
 }
 
 /// True if the GEMM multiplies integers.

@@ -5,7 +5,7 @@ use afferent_simd::qgemm::q4::CHUNK_LEN;
 
 use super::node::NodeContext;
 use crate::{
-    conv2d_params::{Conv2dKind, Conv2dParams},
+    conv2d_params::Conv2dKind,
     op::{
         conv2d_few_channels::{self, Conv2dFewChannels},
         conv2d_q8::{Conv2dQ8, StripConv2dQ8},
@@ -64,10 +64,8 @@ pub(super) fn lower_fully_connected(
     Ok(Box::new(FullyConnectedQ8 { packed, mode: QuantizationMode::Static(gemm.quantization) }))
 }
 
-pub(super) fn lower_conv2d(
-    cx: &NodeContext<'_, '_>,
-    params: Conv2dParams,
-) -> Result<Box<dyn Operator>, Error> {
+pub(super) fn lower_conv2d(cx: &NodeContext<'_, '_>) -> Result<Box<dyn Operator>, Error> {
+    let params = cx.conv2d_params()?;
     let (inner, outputs) = (params.group_input_channels, params.output_channels());
     let channel_dim = if params.kind == Conv2dKind::Depthwise { 3 } else { 0 };
     let filter = filter_scales(cx, channel_dim, outputs)?;

@@ -5,18 +5,19 @@ use afferent_core::Error;
 use super::{elementwise::with_f32_fallback, node::NodeContext};
 use crate::{
     op::{
-        concatenate::Concatenate, copy::Copy, static_constant_pad::StaticConstantPad,
-        static_slice::StaticSlice, static_transpose::StaticTranspose,
+        concatenate::Concatenate,
+        copy::Copy,
+        static_constant_pad::{Fill, StaticConstantPad},
+        static_slice::StaticSlice,
+        static_transpose::StaticTranspose,
     },
     operator::Operator,
     plan::value::ComputeType,
-    strided_copy::Fill,
     subgraph::NodeKind,
 };
 
 pub(super) fn lower_copy(cx: &NodeContext<'_, '_>) -> Box<dyn Operator> {
-    let fill = if cx.output_type() == ComputeType::I8 { Fill::I8(0) } else { Fill::F32(0.0) };
-    Box::new(Copy::new(None, fill))
+    Box::new(Copy::new(None, cx.output_type().size()))
 }
 
 pub(super) fn lower_concatenate(axis: usize, compute_type: ComputeType) -> Box<dyn Operator> {
@@ -42,15 +43,16 @@ pub(super) fn lower(cx: &NodeContext<'_, '_>) -> Result<Box<dyn Operator>, Error
 }
 
 fn operator(cx: &NodeContext<'_, '_>, fill: Fill) -> Box<dyn Operator> {
+    let size = fill.element_size();
     match &cx.node.kind {
-        NodeKind::StaticReshape(shape) => Box::new(Copy::new(Some(*shape), fill)),
-        NodeKind::StaticTranspose(perm) => Box::new(StaticTranspose::new(perm.clone(), fill)),
+        NodeKind::StaticReshape(shape) => Box::new(Copy::new(Some(*shape), size)),
+        NodeKind::StaticTranspose(perm) => Box::new(StaticTranspose::new(perm.clone(), size)),
         NodeKind::StaticConstantPad { before, after, .. } => {
             Box::new(StaticConstantPad::new(*before, *after, fill))
         }
         NodeKind::StaticSlice { offsets, sizes } => {
-            Box::new(StaticSlice::new(offsets.clone(), sizes.clone(), fill))
+            Box::new(StaticSlice::new(offsets.clone(), sizes.clone(), size))
         }
-        _ => Box::new(Copy::new(None, fill)),
+        _ => Box::new(Copy::new(None, size)),
     }
 }

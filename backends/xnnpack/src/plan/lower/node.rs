@@ -5,11 +5,12 @@ use std::{borrow::Cow, cell::RefCell};
 use afferent_core::{BlobEntry, Error, WeightCache};
 
 use crate::{
+    conv2d_params::Conv2dParams,
     memory::MemoryBudget,
     pack::{constant::dequantize, weight_cache::WeightPacker},
     plan::value::{ComputeType, is_same_encoding},
     quantization::QuantizationParams,
-    subgraph::{Node, Quantization, Subgraph, Value},
+    subgraph::{Node, NodeKind, Quantization, Subgraph, Value},
 };
 
 pub(super) struct NodeContext<'g, 'a> {
@@ -55,6 +56,18 @@ impl<'a> NodeContext<'_, 'a> {
 
     pub(super) fn output_type(&self) -> ComputeType {
         ComputeType::of(self.output())
+    }
+
+    /// Parameters of a convolution. The filter has their shape.
+    pub(super) fn conv2d_params(&self) -> Result<Conv2dParams, Error> {
+        let NodeKind::Conv2d(params) = self.node.kind else {
+            return Err(Error::Internal { reason: "the node is not a convolution" });
+        };
+        if params.filter_shape() != Some(self.input(1).shape) {
+            let reason = "has a filter whose shape does not match its kernel, groups and channels";
+            return Err(self.invalid(reason));
+        }
+        Ok(params)
     }
 
     /// True if the elements of all inputs are encoded like those of the output.

@@ -1,12 +1,12 @@
 //! Convolution of `f32` by the SIMD kernels.
 
 use afferent_core::{Error, KernelContext};
-use afferent_simd::conv::Conv;
+use afferent_simd::{conv::Conv, parallel};
 
 use crate::shared::{
     accumulator::Operand,
     conv::{Geometry, Operands, Strides},
-    simd::{as_f32, as_f32_mut, isa_or_fallback, threads},
+    simd::{as_f32, as_f32_mut, isa_or_fallback},
 };
 
 /// Writes a convolution. Returns `None` if the dtype is not `f32` or only portable code supports
@@ -31,7 +31,7 @@ pub(crate) fn try_convolution<T: Operand>(
         clamp: None,
     };
     let (isa, workers) = (isa_or_fallback(), cx.workers());
-    match cx.scratch(conv.scratch_len(isa, to, threads(workers))?) {
+    match cx.scratch(conv.scratch_len(isa, to, parallel::threads(workers))?) {
         Ok(scratch) => conv.run(isa, as_f32_mut(out)?, to, scratch, workers).ok().map(Ok),
         Err(error) => Some(Err(error)),
     }

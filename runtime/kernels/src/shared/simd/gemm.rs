@@ -1,12 +1,15 @@
 //! Matrix multiplication of `f32` by the SIMD GEMM.
 
 use afferent_core::{Error, KernelContext};
-use afferent_simd::gemm::{Addend, Dim, Gemm, MatrixStrides, Output, StridedOperand};
+use afferent_simd::{
+    gemm::{Addend, Dim, Gemm, MatrixStrides, Output, StridedOperand},
+    parallel,
+};
 
 use crate::shared::{
     accumulator::{Accumulator, Operand},
     matmul::{Matmul, Matrix},
-    simd::{as_f32, as_f32_mut, isa_or_fallback, threads},
+    simd::{as_f32, as_f32_mut, isa_or_fallback},
 };
 
 /// Rows or columns of `matrix` as operand of a GEMM.
@@ -48,7 +51,7 @@ pub(crate) fn try_matmul<T: Operand>(
         return product.run_gemv(isa, Output { data, strides }).ok().map(Ok);
     }
     let workers = cx.workers();
-    match cx.scratch(product.scratch_len(isa, threads(workers))) {
+    match cx.scratch(product.scratch_len(isa, parallel::threads(workers))) {
         Ok(scratch) => product.run(isa, Output { data, strides }, scratch, workers).ok().map(Ok),
         Err(error) => Some(Err(error)),
     }
