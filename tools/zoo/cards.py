@@ -17,10 +17,19 @@ def variant_entry(folder, file, backend, precision="fp32"):
 def shipped_variants(entries):
     """Returns the entries of `variants` without the portable program.
 
-    The portable programs of asr, llm and tts are large, and no shipped graph loads them. They stay
-    next to the package, outside of the repository: evaluation and fine-tuning read them.
+    The portable programs of asr, llm and tts are large, and no shipped graph loads them. `make.py`
+    writes them next to the package, and Git ignores them. Evaluation skips what needs them if they
+    do not exist, and fine-tuning requires them.
     """
     return [entry for entry in entries if entry["backend"] != "portable"]
+
+
+def is_available(folder, file, measurement):
+    """True if a program of a package exists; otherwise prints that a measurement is skipped."""
+    exists = os.path.exists(os.path.join(folder, file))
+    if not exists:
+        print(f"skipped: {measurement}, because {file} does not exist; make.py of its package writes it", flush=True)
+    return exists
 
 
 def provenance(folder, data, script, checkpoint):

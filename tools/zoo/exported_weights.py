@@ -1,4 +1,4 @@
-"""Reads weights from exported programs, to continue a training without its checkpoints."""
+"""Reads weights from portable programs, to continue a training without its checkpoints."""
 import math
 
 import numpy as np
@@ -8,6 +8,8 @@ from executorch.exir._serialize._program import deserialize_pte_binary
 
 def read_constants(path, method="forward"):
     """Yields the f32 constants of a method of a portable program, in order of their first use."""
+    if not path.exists():
+        raise SystemExit(f"{path} does not exist; the scripts of tools/zoo write it when they export the package")
     program = deserialize_pte_binary(path.read_bytes()).program
     plan = next(plan for plan in program.execution_plan if plan.name == method)
     indices = []

@@ -17,7 +17,7 @@ import tokens
 from dialogues import LOCATION, MEMORIES, Speaker, fact_sentence
 from items import draw_items
 
-from cards import write_card
+from cards import is_available, write_card
 
 SEED, MAX_NEW_TOKENS = 90001, 80
 # Turns between telling and asking for a fact.
@@ -239,9 +239,13 @@ def main():
     content = yaml.safe_load((export.PACKAGE / "model.yaml").read_text())
     quality = content["quality"] or {}
     quality |= {"measured_with": "tools/zoo/llm/evaluate.py", "measured_on": MEASURED_ON}
+    programs = quality.setdefault("programs", {})
     for file in arguments.files:
-        quality.setdefault("programs", {})[file] = measure(arguments.binary, file, arguments.count, arguments.show)
-        print(file, json.dumps(quality["programs"][file], indent=1), flush=True)
+        programs.pop(file, None)
+        if not is_available(export.PACKAGE, file, "measurement of this program"):
+            continue
+        programs[file] = measure(arguments.binary, file, arguments.count, arguments.show)
+        print(file, json.dumps(programs[file], indent=1), flush=True)
     content["quality"] = quality
     write_card(export.PACKAGE, content)
 
