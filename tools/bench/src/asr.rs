@@ -38,7 +38,8 @@ pub(crate) struct Options {
     /// Package of a voice activity detector to run upstream of the recognizer.
     #[arg(long)]
     vad: Option<PathBuf>,
-    /// Use portable kernels only.
+    /// Load the portable variants. The shipped recognizer has none, so it fails to load: pass
+    /// `--model` with a package whose `model.yaml` lists one.
     #[arg(long)]
     portable: bool,
     /// Output file for transcripts: set, reference, transcript.

@@ -12,6 +12,24 @@ pub(crate) fn update(path: &Path, command: &str, output: &str) -> Result<()> {
         .with_context(|| format!("cannot write {}", path.display()))
 }
 
+/// The command with these arguments, without `--update` and the paths of this machine.
+pub(crate) fn command_line(args: impl IntoIterator<Item = String>) -> String {
+    let mut words = vec!["afferent-bench".to_owned()];
+    let mut args = args.into_iter();
+    while let Some(arg) = args.next() {
+        match arg.split_once('=') {
+            _ if arg == "--update" => drop(args.next()),
+            Some(("--update", _)) => {}
+            Some((name, value)) if name.starts_with("--") && value.contains('/') => {
+                words.push(format!("{name}=PATH"));
+            }
+            _ if arg.contains('/') => words.push("PATH".to_owned()),
+            _ => words.push(arg),
+        }
+    }
+    words.join(" ")
+}
+
 fn replaced(text: &str, command: &str, output: &str) -> String {
     let heading = format!("## `{command}`\n");
     let section = format!("{heading}\n```text\n{}\n```\n", output.trim_end());
@@ -36,5 +54,19 @@ mod tests {
         let both = replaced(&first, "bench call", "50 ns");
         let new = replaced(&both, "bench hop", "23 ns");
         assert_eq!(new, both.replace("24 ns", "23 ns"));
+    }
+
+    #[test]
+    fn a_command_line_names_no_files() {
+        let check = |line: &str| {
+            assert_eq!(
+                command_line(line.split(' ').map(str::to_owned)),
+                "afferent-bench hop --seconds=2 --peers PATH --dora=PATH",
+                "{line}"
+            );
+        };
+        check("hop --seconds=2 --peers a/b --dora=c/d --update docs/e.md");
+        check("hop --seconds=2 --peers a/b --dora=c/d --update=e.md");
+        check("--update docs/e.md hop --seconds=2 --peers a=b/c --dora=c/d");
     }
 }

@@ -17,6 +17,7 @@ use anyhow::{Context, Result};
 
 use crate::{
     allocations,
+    camera::{IMAGE_BYTES, IMAGE_PERIOD},
     closure_graph::{ClosureGraph, policy},
     metrics::{self, Metric, quantile},
     process,
@@ -36,10 +37,6 @@ pub(crate) struct Options {
     seconds: f64,
 }
 
-/// Size of a 1920 × 1080 RGB image.
-const IMAGE_BYTES: usize = 1920 * 1080 * 3;
-
-const IMAGE_PERIOD: Duration = Duration::from_nanos(16_666_667);
 const IMU_PERIOD: Duration = Duration::from_millis(1);
 
 /// Time with measurements but without images, at the start and at the end.

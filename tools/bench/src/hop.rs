@@ -11,21 +11,21 @@ use std::{path::PathBuf, time::Duration};
 use anyhow::Result;
 
 use crate::{
-    closure_graph,
+    camera, closure_graph,
     metrics::{self, Metric, quantile},
     timing::median,
 };
 
 /// Latency of edges, image transport, and the startup and idle cost of a graph.
 ///
-/// A hop is the path of a packet from one node to the next. `fused_hop` is a hop in a fused chain: a
-/// source, ten nodes that increment a number, and a sink on one thread, with all metrics, back to
-/// back. Times are taken per batch of packets, so the benchmark adds no clock reads per hop.
-/// `thread_hop` is a hop between threads with 1 ms between packets, so that the receiver sleeps. dora
-/// is measured once, between two processes, because it runs every node in its own process. Images of
-/// 6.2 MB pass five nodes on three threads. Both sides of a comparison alternate, and results are
-/// medians of the rounds. On a machine with other load, start the benchmark with real-time priority
-/// (`chrt -f 1`).
+/// A hop is the delivery of a packet over one edge. `fused_hop` is the time of a delivery in a fused
+/// chain: a source, ten nodes that increment a number, and a sink on one thread, with all metrics,
+/// back to back. Times are taken per batch of packets, so the benchmark adds no clock reads per
+/// delivery. `thread_hop` is the time of a delivery to another thread with 1 ms between packets, so
+/// that the receiver sleeps. dora is measured once, between two processes, because it runs every
+/// node in its own process. Images of 6.2 MB pass five nodes on three threads. Both sides of a
+/// comparison alternate, and results are medians of the rounds. On a machine with other load, start
+/// the benchmark with real-time priority (`chrt -f 1`).
 ///
 /// Fails if a metric exceeds its limit.
 #[derive(Debug, clap::Args)]
@@ -163,7 +163,7 @@ fn image_metrics(options: &Options) -> Result<Vec<Metric>> {
     let packets = result.images;
     own.add(result.hops);
     if let Some(program) = &options.peers {
-        iceoryx.add(peers::iceoryx(program, packets, images::IMAGE_BYTES, images::PERIOD)?);
+        iceoryx.add(peers::iceoryx(program, packets, camera::IMAGE_BYTES, camera::IMAGE_PERIOD)?);
     }
     let peer = options.peers.is_some().then_some(("iceoryx2", iceoryx));
     let mut metrics = Vec::new();

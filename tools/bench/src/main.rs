@@ -14,6 +14,7 @@ mod attention;
 mod bench_target;
 mod call;
 mod callgrind;
+mod camera;
 mod closure_graph;
 mod conversation;
 mod damaged;
@@ -132,23 +133,7 @@ fn show(
 ) -> anyhow::Result<()> {
     print!("{text}");
     if let Some(path) = update {
-        document::update(path, &command_line(), &text)?;
+        document::update(path, &document::command_line(std::env::args().skip(1)), &text)?;
     }
     verdict
-}
-
-/// This command without the paths of this machine: options keep their names only.
-fn command_line() -> String {
-    let mut words = vec!["afferent-bench".to_owned()];
-    let mut args = std::env::args().skip(1);
-    while let Some(arg) = args.next() {
-        if arg == "--update" {
-            args.next();
-        } else if arg.contains('/') {
-            words.push("PATH".to_owned());
-        } else {
-            words.push(arg);
-        }
-    }
-    words.join(" ")
 }

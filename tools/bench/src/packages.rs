@@ -16,9 +16,10 @@ use crate::{
 
 /// Latency of the shipped models on portable kernels.
 ///
-/// Runs the portable program of each package that has one on zeros, in rounds that alternate with the
-/// peer, which runs the same file with its own portable kernels. `real time` is the time of a call divided by the
-/// duration of the audio that a call consumes.
+/// Runs the portable variant of each package on inputs of zeros, in rounds that alternate with the
+/// peer, which runs the same file on its own portable kernels. A package without a portable variant
+/// is reported as skipped. `real time` is the time of a call divided by the duration of the audio
+/// that a call consumes.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
     #[command(flatten)]

@@ -31,7 +31,8 @@ pub(crate) struct Options {
     /// Package of the voice.
     #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/../../pipelines/models/tts"))]
     model: PathBuf,
-    /// Use the portable program.
+    /// Load the portable variant. The shipped voice has none, so it fails to load: pass `--model` with
+    /// a package whose `model.yaml` lists one.
     #[arg(long)]
     portable: bool,
 }

@@ -15,14 +15,9 @@ use anyhow::Result;
 
 use crate::{
     allocations,
+    camera::{IMAGE_BYTES, IMAGE_PERIOD},
     closure_graph::{ClosureGraph, policy},
 };
-
-/// Size of a 1920 × 1080 RGB image.
-pub(super) const IMAGE_BYTES: usize = 1920 * 1080 * 3;
-
-/// 60 images per second.
-pub(super) const PERIOD: Duration = Duration::from_nanos(16_666_667);
 
 /// Queue depth of the edges, in images.
 const QUEUE_DEPTH: usize = 2;
@@ -65,7 +60,7 @@ pub(super) struct ImageStats {
 
 /// Sends images for `seconds`.
 pub(super) fn run(seconds: f64) -> Result<ImageStats> {
-    let images = (seconds / PERIOD.as_secs_f64()).max(1.0) as usize;
+    let images = (seconds / IMAGE_PERIOD.as_secs_f64()).max(1.0) as usize;
     let last = WARMUP_IMAGES + images;
     let start = Instant::now();
     let now = move || start.elapsed().as_nanos() as u64;
@@ -94,7 +89,7 @@ pub(super) fn run(seconds: f64) -> Result<ImageStats> {
             _ if sent == last => cx.end(),
             _ if sent > WARMUP_IMAGES => {
                 let number = u32::try_from(sent - WARMUP_IMAGES).unwrap_or(u32::MAX);
-                cx.resume_at(first + PERIOD * number);
+                cx.resume_at(first + IMAGE_PERIOD * number);
             }
             _ => {}
         }
