@@ -18,8 +18,8 @@ fn architecture_is_short() {
 fn the_crate_map_agrees_with_the_arrows() {
     let text = tree::read("ARCHITECTURE.md");
     let listed = arrows::folders().filter(|folder| !folder.ends_with("/*"));
-    tree::expect_none(listed.filter_map(|folder| missing_row(&text, folder)));
-    tree::expect_none(rows(&text).filter_map(|folder| {
+    tree::expect_none(listed.filter_map(|folder| missing_row(text, folder)));
+    tree::expect_none(rows(text).filter_map(|folder| {
         let exists = tree::root().join(folder.trim_end_matches("/*")).is_dir();
         (!exists).then(|| format!("ARCHITECTURE.md: there is no folder {folder}"))
     }));
@@ -39,7 +39,7 @@ fn missing_row(text: &str, folder: &str) -> Option<String> {
 #[test]
 fn crates_introduce_themselves() {
     let roots = tree::texts("/src/lib.rs").filter(|(path, _)| !path.starts_with("tests/"));
-    tree::expect_none(roots.filter_map(|(path, text)| wrong_introduction(path, &text)));
+    tree::expect_none(roots.filter_map(|(path, text)| wrong_introduction(path, text)));
 }
 
 fn wrong_introduction(path: &str, text: &str) -> Option<String> {

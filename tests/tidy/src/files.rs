@@ -23,12 +23,12 @@ const LARGE: &[(&str, &str)] = &[
 
 #[test]
 fn files_are_short() {
-    tree::expect_none(sources().filter_map(|(path, text)| too_long(path, &text)));
+    tree::expect_none(sources().filter_map(|(path, text)| too_long(path, text)));
 }
 
 #[test]
 fn files_have_headers() {
-    tree::expect_none(sources().filter_map(|(path, text)| no_header(path, &text)));
+    tree::expect_none(sources().filter_map(|(path, text)| no_header(path, text)));
 }
 
 #[test]
@@ -43,7 +43,7 @@ fn large_files_have_a_reason() {
     tree::expect_none(tree::paths().chain(listed).filter_map(|path| wrong_size(path, size(path))));
 }
 
-fn sources() -> impl Iterator<Item = (&'static str, String)> {
+fn sources() -> impl Iterator<Item = (&'static str, &'static str)> {
     tree::texts(".rs").chain(tree::texts(".py"))
 }
 

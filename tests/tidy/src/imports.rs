@@ -15,7 +15,7 @@ fn files_of_a_crate_import_each_other_one_way() {
             continue;
         }
         let Some((folder, file)) = path.split_once("/src/") else { continue };
-        crates.entry(folder).or_default().insert(module(file), without_tests(&code(&text)));
+        crates.entry(folder).or_default().insert(module(file), without_tests(&code(text)));
     }
     tree::expect_none(crates.iter().flat_map(|(folder, files)| {
         let cycles = cycles(files).into_iter();

@@ -12,14 +12,11 @@ const WORDS: &str = "tests/tidy/data/words.tsv";
 /// Files that may quote such words.
 const QUOTES: &[&str] = &[WORDS, "docs/glossary.md", "tests/tidy/src/language.rs"];
 
-/// Folders of training texts, in which people speak.
-const SPEECH: &[&str] = &["tools/zoo/llm/phrases/", "pipelines/assets/", "tests/conformance/data/"];
-
 /// Largest share of doc comments that may start with a free relative clause.
 const MAX_CLAUSES: f64 = 0.01;
 
 /// Endings of the files that are read.
-const READ: &[&str] = &[".rs", ".py", ".md", ".toml", ".sh"];
+const READ: &[&str] = &[".rs", ".py", ".md", ".toml"];
 
 struct Rule {
     word: Regex,
@@ -46,13 +43,10 @@ fn rule(line: &str) -> Rule {
 
 #[test]
 fn terms_are_those_of_the_field() {
-    let read = |path: &str| {
-        READ.iter().any(|ending| path.ends_with(ending))
-            && !QUOTES.contains(&path)
-            && !SPEECH.iter().any(|folder| path.starts_with(folder))
-    };
+    let read =
+        |path: &str| READ.iter().any(|ending| path.ends_with(ending)) && !QUOTES.contains(&path);
     let files = tree::paths().filter(|path| read(path));
-    tree::expect_none(files.flat_map(|path| wrong_words(path, &tree::read(path))));
+    tree::expect_none(files.flat_map(|path| wrong_words(path, tree::read(path))));
 }
 
 fn wrong_words(path: &str, text: &str) -> Vec<String> {
@@ -91,7 +85,7 @@ fn split_names(line: &str) -> String {
 fn doc_comments_start_with_a_noun_or_a_verb() {
     let (mut comments, mut clauses) = (0, Vec::new());
     for (path, text) in tree::texts(".rs") {
-        let (count, found) = free_clauses(path, &text);
+        let (count, found) = free_clauses(path, text);
         comments += count;
         clauses.extend(found);
     }

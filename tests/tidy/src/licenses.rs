@@ -1,45 +1,44 @@
 //! Registry and licenses of the dependencies.
 
+use std::sync::LazyLock;
+
 use crate::tree;
 
 /// Registry of all dependencies.
 const REGISTRY: &str = "registry+https://github.com/rust-lang/crates.io-index";
 
-/// Licenses that require at most a notice.
-const PERMISSIVE: &[&str] = &[
-    "0BSD",
-    "Apache-2.0",
-    "Apache-2.0 WITH LLVM-exception",
-    "BSD-2-Clause",
-    "BSD-3-Clause",
-    "BSL-1.0",
-    "CC0-1.0",
-    "ISC",
-    "MIT",
-    "MIT-0",
-    "Unicode-3.0",
-    "Unlicense",
-    "Zlib",
-];
+/// Licenses in the list `allow` of `deny.toml`, which cargo-deny reads too.
+static ALLOWED: LazyLock<Vec<&str>> = LazyLock::new(|| allowed(tree::read("deny.toml")));
 
 #[test]
 fn dependencies_come_from_one_registry() {
-    tree::expect_none(foreign_sources(&tree::read("Cargo.lock")));
+    tree::expect_none(foreign_sources(tree::read("Cargo.lock")));
 }
 
 #[test]
-fn dependencies_have_permissive_licenses() {
+fn dependencies_have_allowed_licenses() {
     let metadata = tree::metadata(&["--all-features"]);
     let mut faults = Vec::new();
     for package in tree::packages(&metadata) {
         let (name, license) = (&package["name"], package["license"].as_str().unwrap_or("none"));
-        if !is_permissive(license) {
+        if !is_allowed(license) {
             faults.push(format!(
-                "Cargo.lock: {name} has the license {license}, not a permissive one"
+                "Cargo.lock: {name} has the license {license}, which deny.toml does not allow"
             ));
         }
     }
     tree::expect_none(faults);
+}
+
+/// Licenses in the list `allow` of a configuration of cargo-deny.
+fn allowed(config: &str) -> Vec<&str> {
+    let lines = config.lines().skip_while(|line| *line != "allow = [").skip(1);
+    let names: Vec<&str> = lines
+        .take_while(|line| *line != "]")
+        .map(|line| line.trim().trim_matches([',', '"']))
+        .collect();
+    assert!(!names.is_empty(), "deny.toml has no list `allow`, one license a line");
+    names
 }
 
 fn foreign_sources(lock: &str) -> Vec<String> {
@@ -48,8 +47,8 @@ fn foreign_sources(lock: &str) -> Vec<String> {
     foreign.map(|source| format!("Cargo.lock: a package comes from {source}")).collect()
 }
 
-/// True if an SPDX expression, or the older form `MIT/Apache-2.0`, allows a permissive choice.
-fn is_permissive(expression: &str) -> bool {
+/// True if an SPDX expression, or the older form `MIT/Apache-2.0`, can be met with allowed licenses.
+fn is_allowed(expression: &str) -> bool {
     let spaced = expression.replace('/', " OR ").replace('(', " ( ").replace(')', " ) ");
     let words: Vec<&str> = spaced.split_whitespace().collect();
     let mut rest = words.as_slice();
@@ -57,41 +56,41 @@ fn is_permissive(expression: &str) -> bool {
 }
 
 fn any(words: &mut &[&str]) -> bool {
-    let mut permissive = all(words);
+    let mut allowed = all(words);
     while let ["OR", rest @ ..] = words {
         *words = rest;
-        permissive |= all(words);
+        allowed |= all(words);
     }
-    permissive
+    allowed
 }
 
 fn all(words: &mut &[&str]) -> bool {
-    let mut permissive = one(words);
+    let mut allowed = one(words);
     while let ["AND", rest @ ..] = words {
         *words = rest;
-        permissive &= one(words);
+        allowed &= one(words);
     }
-    permissive
+    allowed
 }
 
 fn one(words: &mut &[&str]) -> bool {
     match words {
         ["(", rest @ ..] => {
             *words = rest;
-            let permissive = any(words);
+            let allowed = any(words);
             let [")", rest @ ..] = words else { return false };
             *words = rest;
-            permissive
+            allowed
         }
         [name, "WITH", exception, rest @ ..] => {
             let license = format!("{name} WITH {exception}");
             *words = rest;
-            PERMISSIVE.contains(&license.as_str())
+            ALLOWED.contains(&license.as_str())
         }
         [name, rest @ ..] => {
-            let permissive = PERMISSIVE.contains(name);
+            let allowed = ALLOWED.contains(name);
             *words = rest;
-            permissive
+            allowed
         }
         [] => false,
     }
@@ -99,7 +98,7 @@ fn one(words: &mut &[&str]) -> bool {
 
 #[test]
 fn other_licenses_are_found() {
-    let permissive = [
+    let allowed = [
         "MIT",
         "MIT/Apache-2.0",
         "Apache-2.0 OR GPL-2.0-only",
@@ -116,8 +115,16 @@ fn other_licenses_are_found() {
         "MIT MIT",
         "GPL-3.0 WITH Classpath-exception-2.0",
     ];
-    assert_eq!(permissive.map(is_permissive), [true; 5]);
-    assert_eq!(wrong.map(is_permissive), [false; 8]);
+    assert_eq!(allowed.map(is_allowed), [true; 5]);
+    assert_eq!(wrong.map(is_allowed), [false; 8]);
+}
+
+#[test]
+fn the_list_of_licenses_is_read() {
+    assert_eq!(
+        allowed("[licenses]\nallow = [\n    \"MIT\",\n    \"Zlib\",\n]\nb = []"),
+        ["MIT", "Zlib"]
+    );
 }
 
 #[test]

@@ -10,7 +10,7 @@ const KERNELS: &str = "runtime/kernels/src/";
 
 #[test]
 fn kernels_are_in_the_list_of_their_namespace() {
-    let texts: Vec<(&str, String)> =
+    let texts: Vec<(&str, &str)> =
         tree::texts(".rs").filter(|(path, _)| path.starts_with(KERNELS)).collect();
     let is_list = |text: &str| text.contains("const KERNELS: &[&[Kernel]] =");
     let mut lists = 0;
@@ -32,8 +32,8 @@ fn nodes_are_in_the_list_of_their_crate() {
     for (path, list) in tree::texts("/src/lib.rs").filter(|(path, _)| path.starts_with("nodes/")) {
         let folder = path.replace("lib.rs", "");
         let files = tree::texts(".rs").filter(|(path, _)| path.starts_with(&folder));
-        let files: Vec<(&str, String)> = files.collect();
-        faults.extend(node_faults(path, &list, &files));
+        let files: Vec<(&str, &str)> = files.collect();
+        faults.extend(node_faults(path, list, &files));
     }
     tree::expect_none(faults);
 }
@@ -61,7 +61,7 @@ fn kernel_faults(path: &str, list: &str, names: &[&str]) -> Vec<String> {
 }
 
 /// Checks the node list `list` and the files of its crate.
-fn node_faults(path: &str, list: &str, files: &[(&str, String)]) -> Vec<String> {
+fn node_faults(path: &str, list: &str, files: &[(&str, &str)]) -> Vec<String> {
     let list = code(list);
     let nodes: Vec<&str> = between(&list, "NodeDef::of::<", ">");
     let nodes: Vec<&str> =
@@ -126,7 +126,7 @@ fn wrong_node_lists_are_found() {
     let list = "pub const NODES: &[NodeEntry] = &[NodeDef::of::<Vad>];";
     let good = "ports! {\n}\nimpl Node for Vad {}\nmod tests {\nimpl Node for Fake {} }";
     let check = |list: &str, file: &str, expected: usize| {
-        let faults = node_faults("lib.rs", list, &[("vad.rs", file.to_owned())]);
+        let faults = node_faults("lib.rs", list, &[("vad.rs", file)]);
         assert_eq!(faults.len(), expected, "{faults:?}");
     };
     check(list, good, 0);

@@ -14,16 +14,16 @@ const INHERITED: &[(&str, &str)] = &[
 
 #[test]
 fn crates_inherit_from_the_workspace() {
-    tree::expect_none(crates().flat_map(|(path, text)| not_inherited(path, &text)));
+    tree::expect_none(crates().flat_map(|(path, text)| not_inherited(path, text)));
 }
 
 #[test]
 fn versions_are_in_the_workspace_manifest() {
-    tree::expect_none(crates().flat_map(|(path, text)| own_versions(path, &text)));
+    tree::expect_none(crates().flat_map(|(path, text)| own_versions(path, text)));
 }
 
 /// Manifests of the workspace crates, without crates that form a separate workspace.
-fn crates() -> impl Iterator<Item = (&'static str, String)> {
+fn crates() -> impl Iterator<Item = (&'static str, &'static str)> {
     tree::texts("/Cargo.toml").filter(|(_, text)| !text.lines().any(|line| line == "[workspace]"))
 }
 

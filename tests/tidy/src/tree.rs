@@ -1,6 +1,7 @@
 //! Files of the repository, without those that `.gitignore` excludes.
 
 use std::{
+    collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
     process::Command,
@@ -9,9 +10,9 @@ use std::{
 
 use serde_json::Value;
 
-/// Sorted paths relative to the root, with `/` as separator.
-static PATHS: LazyLock<Vec<String>> = LazyLock::new(|| {
-    let ignored = read(".gitignore");
+/// All files by their path relative to the root, with `/` as separator; no text if not UTF-8.
+static FILES: LazyLock<BTreeMap<String, Option<String>>> = LazyLock::new(|| {
+    let ignored = fs::read_to_string(root().join(".gitignore")).expect("the file is readable");
     let ignored: Vec<&str> = ignored.lines().filter(|line| !line.is_empty()).collect();
     assert!(
         !ignored.iter().any(|line| line.starts_with(['!', '#'])),
@@ -19,9 +20,12 @@ static PATHS: LazyLock<Vec<String>> = LazyLock::new(|| {
     );
     let mut found = Vec::new();
     walk(&root(), &ignored, &mut found);
-    found.sort_unstable();
     assert!(found.iter().any(|path| path == "tests/tidy/src/tree.rs"));
-    found
+    let read = |path: &str| {
+        let bytes = fs::read(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"));
+        String::from_utf8(bytes).ok()
+    };
+    found.into_iter().map(|path| (path.clone(), read(&path))).collect()
 });
 
 /// Root folder of the workspace.
@@ -32,17 +36,19 @@ pub(crate) fn root() -> PathBuf {
 
 /// Paths of all files.
 pub(crate) fn paths() -> impl Iterator<Item = &'static str> {
-    PATHS.iter().map(String::as_str)
+    FILES.keys().map(String::as_str)
 }
 
-/// Path and text of all files with this ending.
-pub(crate) fn texts(ending: &str) -> impl Iterator<Item = (&'static str, String)> {
-    paths().filter(move |path| path.ends_with(ending)).map(|path| (path, read(path)))
+/// Path and text of all text files with this ending.
+pub(crate) fn texts(ending: &str) -> impl Iterator<Item = (&'static str, &'static str)> {
+    let texts = FILES.iter().filter_map(|(path, text)| Some((path.as_str(), text.as_deref()?)));
+    texts.filter(move |(path, _)| path.ends_with(ending))
 }
 
 /// Text of a file.
-pub(crate) fn read(path: &str) -> String {
-    fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+pub(crate) fn read(path: &str) -> &'static str {
+    let text = FILES.get(path).unwrap_or_else(|| panic!("{path}: there is no such file"));
+    text.as_deref().unwrap_or_else(|| panic!("{path}: not UTF-8"))
 }
 
 /// Panics with the list of `faults` if there are any.

@@ -53,7 +53,7 @@ const LISTED: &[(&str, &str)] = &[
 
 #[test]
 fn unsafe_code_is_listed() {
-    let files = tree::texts(".rs").filter_map(|(path, text)| fault(path, &text));
+    let files = tree::texts(".rs").filter_map(|(path, text)| fault(path, text));
     let absent = LISTED.iter().filter(|(listed, _)| !tree::paths().any(|path| path == *listed));
     let absent = absent.map(|(path, _)| format!("{path}: listed in {}, but absent", file!()));
     tree::expect_none(files.chain(absent));
