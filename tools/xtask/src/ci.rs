@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 
 use crate::{
     command::{self, cargo, is_installed, program},
@@ -14,50 +14,58 @@ struct Step {
     name: &'static str,
     /// Printed by `ci --list` and as the heading.
     what: &'static str,
-    /// Part of the fast lane.
-    is_fast: bool,
+    set: Set,
     run: fn() -> Result<()>,
 }
 
-/// Every check. A failure ends the run.
+/// Runs that a check is part of: `ci fast`, the full run `ci`, or both.
+#[derive(Clone, Copy, PartialEq)]
+enum Set {
+    Both,
+    Fast,
+    Full,
+}
+
+/// Every check. A failure ends the run. The full run has `tidy` and `core` in `tests`.
 const STEPS: &[Step] = &[
-    Step { name: "format", what: "rustfmt", is_fast: true, run: format },
-    Step { name: "lints", what: "clippy, warnings are errors", is_fast: true, run: lints },
-    Step { name: "tidy", what: "rules of the repository", is_fast: true, run: tidy },
-    Step { name: "core", what: "tests of graph/core and runtime/core", is_fast: true, run: core },
-    Step { name: "tests", what: "all tests", is_fast: false, run: tests },
-    Step { name: "deny", what: "licenses, sources, duplicates", is_fast: false, run: deny },
-    Step { name: "model", what: "thread interleavings (shuttle)", is_fast: false, run: model },
-    Step { name: "sanitizer", what: "AddressSanitizer", is_fast: false, run: sanitizer },
-    Step { name: "docs", what: "documentation, warnings are errors", is_fast: false, run: docs },
+    Step { name: "format", what: "rustfmt", set: Set::Both, run: format },
+    Step { name: "lints", what: "clippy, warnings are errors", set: Set::Both, run: lints },
+    Step { name: "tidy", what: "rules of the repository", set: Set::Fast, run: tidy },
+    Step { name: "core", what: "tests of graph/core and runtime/core", set: Set::Fast, run: core },
+    Step { name: "tests", what: "all tests", set: Set::Full, run: tests },
+    Step { name: "deny", what: "licenses, sources, duplicates", set: Set::Full, run: deny },
+    Step { name: "model", what: "thread interleavings (shuttle)", set: Set::Full, run: model },
+    Step { name: "sanitizer", what: "AddressSanitizer", set: Set::Full, run: sanitizer },
+    Step { name: "docs", what: "documentation, warnings are errors", set: Set::Full, run: docs },
     Step {
         name: "readme",
         what: "commands of the README, a broken graph, record and replay",
-        is_fast: false,
+        set: Set::Full,
         run: readme::check,
     },
-    Step { name: "scenarios", what: "pipelines/scenarios", is_fast: false, run: scenarios },
+    Step { name: "scenarios", what: "pipelines/scenarios", set: Set::Full, run: scenarios },
     Step {
         name: "embedding",
         what: "programs outside of the workspace, `afferent new node`",
-        is_fast: false,
+        set: Set::Full,
         run: embedding::check,
     },
-    Step { name: "no_std", what: "runtime crates without std", is_fast: false, run: no_std },
-    Step { name: "bare-metal", what: "Cortex-M builds", is_fast: false, run: bare_metal },
-    Step { name: "arm", what: "64-bit ARM under QEMU", is_fast: false, run: arm },
-    Step { name: "firmware", what: "Cortex-M firmware under QEMU", is_fast: false, run: firmware },
+    Step { name: "no_std", what: "runtime crates without std", set: Set::Full, run: no_std },
+    Step { name: "bare-metal", what: "Cortex-M builds", set: Set::Full, run: bare_metal },
+    Step { name: "arm", what: "64-bit ARM under QEMU", set: Set::Full, run: arm },
+    Step { name: "firmware", what: "Cortex-M firmware under QEMU", set: Set::Full, run: firmware },
 ];
 
 /// Prints the checks.
 pub(crate) fn list() -> Result<()> {
-    for Step { name, what, is_fast, .. } in STEPS {
-        println!("{name:<12} {what}{}", if *is_fast { " (fast)" } else { "" });
+    for Step { name, what, set, .. } in STEPS {
+        println!("{name:<12} {what}{}", if *set == Set::Full { "" } else { " (fast)" });
     }
     Ok(())
 }
 
-/// Runs every check, the fast ones (`fast`), or those with these names; prints how long each took.
+/// Runs the full set of checks, the fast ones (`fast`), or those with these names; prints how long
+/// each took.
 pub(crate) fn run(names: &[&str]) -> Result<()> {
     let start = Instant::now();
     for step in chosen(names)? {
@@ -72,8 +80,8 @@ pub(crate) fn run(names: &[&str]) -> Result<()> {
 
 fn chosen(names: &[&str]) -> Result<Vec<&'static Step>> {
     match names {
-        [] => Ok(STEPS.iter().collect()),
-        ["fast"] => Ok(STEPS.iter().filter(|step| step.is_fast).collect()),
+        [] => Ok(STEPS.iter().filter(|step| step.set != Set::Fast).collect()),
+        ["fast"] => Ok(STEPS.iter().filter(|step| step.set != Set::Full).collect()),
         names => names.iter().map(|name| step(name)).collect(),
     }
 }
@@ -166,14 +174,4 @@ fn firmware() -> Result<()> {
 /// A script of `.ci`.
 fn script(name: &str, args: &str) -> Result<()> {
     command::run(&mut program(&format!(".ci/{name}"), args))
-}
-
-/// Fails unless `found` is as expected.
-pub(crate) fn expect<T: PartialEq + std::fmt::Debug>(
-    what: &str,
-    found: T,
-    expected: T,
-) -> Result<()> {
-    ensure!(found == expected, "{what}: expected {expected:?}, got {found:?}");
-    Ok(())
 }

@@ -49,7 +49,8 @@ fn generated_nodes() -> Result<()> {
         "[package]\nname = \"own-nodes\"\nversion = \"0.1.0\"\nedition = \"2024\"\n[dependencies]\n\
          afferent-core = {{ path = \"{root}/runtime/core\" }}\n\
          afferent-graph = {{ path = \"{root}/graph/core\" }}\n\
-         afferent-messages = {{ path = \"{root}/graph/messages\" }}\n[workspace]\n"
+         afferent-messages = {{ path = \"{root}/graph/messages\" }}\n[workspace]\n\
+         [lints.rust]\nwarnings = \"deny\"\n"
     );
     fs::write(folder.path().join("Cargo.toml"), manifest)?;
     fs::copy(crate::command::root().join("Cargo.lock"), folder.path().join("Cargo.lock"))?;
@@ -57,7 +58,7 @@ fn generated_nodes() -> Result<()> {
         let new = format!("run --release --locked -- new node my_{shape} --shape {shape} --crate");
         run(cargo(&new).arg(folder.path()))?;
     }
-    run(outside(folder.path(), "test").env("RUSTFLAGS", "-Dwarnings"))
+    run(&mut outside(folder.path(), "test"))
 }
 
 /// `cargo` in a folder outside, without the network.

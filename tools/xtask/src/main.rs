@@ -2,7 +2,8 @@
 //!
 //! | command | does |
 //! |---|---|
-//! | `ci [STEP...]` | runs every check, or the named ones; `ci fast` takes under five minutes |
+//! | `ci [STEP...]` | runs every check, or the named ones |
+//! | `ci fast` | runs format, lints, the rules of the repository and the tests of the core crates |
 //! | `ci --list` | lists the checks |
 //! | `size` | builds the release binary from scratch: CPU time, crates, size |
 
@@ -20,7 +21,7 @@ const USAGE: &str = "\
 Usage: cargo xtask COMMAND
 
   ci [STEP...]  run every check, or the named ones
-  ci fast       run the checks that take under five minutes
+  ci fast       run the short checks: format, lints, tidy, core
   ci --list     list the checks
   size          build `afferent` in release mode from scratch and print its cost and size";
 

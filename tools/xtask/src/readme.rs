@@ -1,13 +1,10 @@
 //! The commands of the README, and what users try after them.
 
-use std::fs;
+use std::{fmt::Debug, fs};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
-use crate::{
-    ci::expect,
-    command::{capture, cargo, program, root},
-};
+use crate::command::{capture, cargo, program, root};
 
 /// Runs the first command of the README, a broken graph, and a recording with its replay.
 pub(crate) fn check() -> Result<()> {
@@ -58,4 +55,10 @@ fn record_and_replay() -> Result<()> {
     let first = replay()?;
     expect("streams as recorded", first.len(), 6)?;
     expect("second replay", replay()?, first)
+}
+
+/// Fails unless `found` is as expected.
+fn expect<T: PartialEq + Debug>(what: &str, found: T, expected: T) -> Result<()> {
+    ensure!(found == expected, "{what}: expected {expected:?}, got {found:?}");
+    Ok(())
 }
