@@ -27,7 +27,7 @@ const MESSAGES: i64 = 1000;
 struct Topic {
     kind: PortKind,
     /// `None` until the parameters are known.
-    ty: Option<Arc<str>>,
+    ty: Option<Arc<PayloadType>>,
     received: Arc<AtomicUsize>,
 }
 
@@ -63,12 +63,12 @@ impl NodeFactory for Topic {
 
     fn specialize(&self, params: &ParamValues, _: &OpenCx) -> Result<Option<NodeDef>, NodeError> {
         let Some(ParamValue::Text(ty)) = params.get("type") else { return Ok(None) };
-        Ok(Some(NodeDef::new(Self { ty: Some(ty.as_str().into()), ..self.clone() })))
+        let ty = PayloadType::dynamic(ty.as_str(), OnFull::Block);
+        Ok(Some(NodeDef::new(Self { ty: Some(Arc::new(ty)), ..self.clone() })))
     }
 
     fn open(&self, _: &ParamValues, _: &OpenCx) -> Result<Box<dyn DynNode>, NodeError> {
-        let ty = self.ty.as_ref().expect("the checker has specialized the node");
-        let ty = Arc::new(PayloadType::dynamic(&**ty, OnFull::Block));
+        let ty = self.ty.clone().expect("the checker has specialized the node");
         Ok(match self.kind {
             PortKind::Output => Box::new(Source { ty, sent: 0 }),
             PortKind::Input => Box::new(Sink { ty, received: self.received.clone() }),

@@ -4,7 +4,7 @@ use std::{borrow::Cow, fmt, marker::PhantomData, ops::Deref, sync::Arc};
 
 use crate::{
     Codec, DynNode, Node, NodeError, OnFull, OpenCx, Param, ParamError, ParamKind, ParamValue,
-    ParamValues, Params, Port, PortId, PortKind, Weight, param::Rule,
+    ParamValues, Params, PayloadType, Port, PortId, PortKind, Weight, param::Rule,
 };
 
 /// Builds nodes of one kind. Implemented for every [`Node`] by [`Typed`]; implemented by hand where
@@ -120,18 +120,18 @@ impl From<&Port> for PortSpec {
 
 impl PortSpec {
     /// Port of a payload type that is known at run time. Its index is set at registration.
-    pub fn new(kind: PortKind, name: &str, ty: &str) -> Self {
+    pub fn new(kind: PortKind, name: &str, ty: &PayloadType) -> Self {
         Self {
             id: PortId::at(0),
             kind,
             name: name.into(),
-            ty: ty.into(),
-            on_full: OnFull::Block,
+            ty: (&*ty.name).into(),
+            on_full: ty.on_full,
             optional: false,
             many: false,
-            interpolates: false,
+            interpolates: ty.interpolates,
             in_step: false,
-            codec: None,
+            codec: ty.record,
             help: "".into(),
         }
     }
@@ -345,4 +345,17 @@ impl NodeSpec {
 
 fn position(ports: &[PortSpec], name: &str) -> Option<PortId> {
     ports.iter().position(|port| *port.name == *name).map(PortId::at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_has_the_properties_of_its_payload_type() {
+        let dynamic = PayloadType::dynamic("my/Pose", OnFull::Latest);
+        let ty = PayloadType { interpolates: true, ..dynamic };
+        let port = PortSpec::new(PortKind::Output, "pose", &ty);
+        assert_eq!((&*port.ty, port.on_full, port.interpolates), ("my/Pose", OnFull::Latest, true));
+    }
 }
