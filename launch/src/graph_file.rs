@@ -8,7 +8,7 @@ use std::{
 };
 
 use afferent_engine::{Plan, Report, Reweighed, Threads, pools, weigh};
-use afferent_graph::{OnFull, PortKind, Weight};
+use afferent_graph::{Choice, PortKind, Weight};
 use afferent_spec::{
     Checked, CheckedGraph, DrawFormat, LoadOptions, Schedule, counted, draw as draw_graph,
 };
@@ -151,12 +151,7 @@ fn edge_rows(graph: &CheckedGraph, plan: &Plan) -> Vec<Vec<String>> {
             true => "within the thread",
             false => "between threads",
         };
-        let full = match edge.policy.on_full {
-            OnFull::Block => "block",
-            OnFull::DropOldest => "drop_oldest",
-            OnFull::DropNewest => "drop_newest",
-            OnFull::Latest => "latest",
-        };
+        let full = edge.policy.on_full.word();
         let in_flight = edge.in_flight.map_or_else(|| "-".to_owned(), |limit| limit.to_string());
         let edge_name = format!("{from} -> {to}");
         vec![edge_name, way.to_owned(), full.to_owned(), edge.policy.queue.to_string(), in_flight]

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use afferent_graph::{NodeDef, OnFull, ParamValue, ParamValues, PortKind, PortSpec, Weight};
+use afferent_graph::{Choice, NodeDef, ParamValue, ParamValues, PortKind, PortSpec, Weight};
 use anyhow::{Context, bail};
 use clap::Args;
 
@@ -75,12 +75,7 @@ fn contract(def: &NodeDef) -> String {
 }
 
 fn port_row(port: &PortSpec) -> [String; 4] {
-    let under_load = match port.on_full {
-        OnFull::Block => "block",
-        OnFull::DropOldest => "drop_oldest",
-        OnFull::DropNewest => "drop_newest",
-        OnFull::Latest => "latest",
-    };
+    let under_load = port.on_full.word();
     let note = match (port.kind, port.optional, port.many) {
         (PortKind::Output, ..) => format!("when full: {under_load}"),
         (_, _, true) => "several streams".to_owned(),

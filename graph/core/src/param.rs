@@ -360,11 +360,22 @@ impl<T: ParamType> ParamType for Option<T> {
 }
 
 /// A field that holds one of a few words; see [`choices!`](crate::choices).
-pub trait Choice: Sized + Copy + 'static {
+pub trait Choice: Sized + Copy + PartialEq + 'static {
     /// The words.
     const WORDS: &'static [&'static str];
     /// The values, in the order of the words.
     const VALUES: &'static [Self];
+
+    /// Word of this value.
+    fn word(self) -> &'static str {
+        let index = Self::VALUES.iter().position(|value| *value == self);
+        index.and_then(|index| Self::WORDS.get(index)).copied().unwrap_or_default()
+    }
+
+    /// Value of a word.
+    fn from_word(word: &str) -> Option<Self> {
+        Self::VALUES.iter().copied().find(|value| value.word() == word)
+    }
 }
 
 /// The settings of a node as a struct.
@@ -505,6 +516,9 @@ macro_rules! params {
 /// }
 ///
 /// assert_eq!(Pace::WORDS, ["realtime", "max"]);
+/// assert_eq!(Pace::Max.word(), "max");
+/// assert_eq!(Pace::from_word("realtime"), Some(Pace::Realtime));
+/// assert_eq!(Pace::from_word("slow"), None);
 /// ```
 #[macro_export]
 macro_rules! choices {
@@ -530,8 +544,7 @@ macro_rules! choices {
 
             fn from_value(value: Option<&$crate::ParamValue>) -> Option<Self> {
                 let $crate::ParamValue::Text(text) = value? else { return None };
-                let index = <Self as $crate::Choice>::WORDS.iter().position(|word| word == text)?;
-                <Self as $crate::Choice>::VALUES.get(index).copied()
+                <Self as $crate::Choice>::from_word(text)
             }
         }
     };

@@ -4,17 +4,19 @@ use std::any::Any;
 
 use crate::{AnyPayload, Field, Header, Packet, Pool, RecordCodec};
 
-/// Policy for a packet that arrives at a full queue.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum OnFull {
-    /// The sender waits until there is room.
-    Block,
-    /// The oldest packet of the queue is dropped and counted.
-    DropOldest,
-    /// The new packet is dropped and counted.
-    DropNewest,
-    /// The queue holds one packet, the newest; each replaced packet is dropped and counted.
-    Latest,
+crate::choices! {
+    /// Policy for a packet that arrives at a full queue, by its words in graph files.
+    #[derive(Hash)]
+    pub enum OnFull {
+        /// The sender waits until there is room.
+        Block = "block",
+        /// The oldest packet of the queue is dropped and counted.
+        DropOldest = "drop_oldest",
+        /// The new packet is dropped and counted.
+        DropNewest = "drop_newest",
+        /// The queue holds one packet, the newest; each replaced packet is dropped and counted.
+        Latest = "latest",
+    }
 }
 
 /// A type that can travel between nodes.

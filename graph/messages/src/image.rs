@@ -33,13 +33,12 @@ choices! {
 impl PixelFormat {
     /// Name of the format in graph files and messages.
     pub fn name(self) -> &'static str {
-        let index = Self::VALUES.iter().position(|format| *format == self);
-        index.and_then(|index| Self::WORDS.get(index)).copied().unwrap_or_default()
+        self.word()
     }
 
     /// The format named `name`.
     pub fn from_name(name: &str) -> Option<Self> {
-        Self::VALUES.iter().copied().find(|format| format.name() == name)
+        Self::from_word(name)
     }
 
     /// Number of channels.

@@ -11,26 +11,17 @@
 //! in: {text: asr.text, played: {from: speaker.played, feedback: true}}
 //! ```
 
-use afferent_graph::OnFull;
+use afferent_graph::{Choice, OnFull};
 
 use crate::{
-    Diagnostic, InputConfig, Location,
+    InputConfig, Location,
     load::{locations::InputLocations, reader::Reader},
-    suggest,
     yaml::{Node, Value},
 };
 
 /// Keys of a stream.
 const KEYS: [&str; 8] =
     ["from", "on_full", "queue", "max_age", "sync", "timeout", "in_flight", "feedback"];
-
-/// Policies of a full queue, by their names in graph files.
-pub(crate) const ON_FULL: [(&str, OnFull); 4] = [
-    ("block", OnFull::Block),
-    ("drop_oldest", OnFull::DropOldest),
-    ("drop_newest", OnFull::DropNewest),
-    ("latest", OnFull::Latest),
-];
 
 /// Input streams of a node, and whether some could not be read.
 #[derive(Default)]
@@ -132,15 +123,7 @@ impl Reader {
     fn on_full(&mut self, node: &Node, what: &str) -> Option<OnFull> {
         let what = format!("\"on_full\" of {what}");
         let text = self.text(node, &what)?;
-        let found = ON_FULL.iter().find(|(word, _)| *word == text);
-        if found.is_none() {
-            let words = ON_FULL.map(|(word, _)| word);
-            let message = format!("{what}: \"{text}\" is not one of {}", words.join(", "));
-            let help =
-                suggest::closest(text, words).map(|word| format!("did you mean \"{word}\"?"));
-            self.faults.push(Diagnostic::error(Some(&node.location), message).help(help));
-        }
-        found.map(|(_, policy)| *policy)
+        OnFull::from_word(text).or_else(|| self.unknown_word(node, &what, text, OnFull::WORDS))
     }
 
     fn in_flight(&mut self, node: &Node, what: &str) -> Option<usize> {
