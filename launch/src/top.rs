@@ -191,11 +191,11 @@ impl View {
 
     /// Pools of outputs: planned, allocated and unused values.
     fn pools(&self) -> Vec<Cells> {
-        let head = ["pool", "planned", "made", "free"];
+        let head = ["pool", "planned", "allocated", "free"];
         let mut rows = vec![head.map(str::to_owned).to_vec()];
         rows.extend(self.now.pools.iter().map(|pool| {
             let mut row = vec![pool.output.clone()];
-            row.extend([pool.values, pool.made, pool.free].map(|values| values.to_string()));
+            row.extend([pool.values, pool.allocated, pool.free].map(|values| values.to_string()));
             row
         }));
         rows

@@ -128,7 +128,7 @@ impl Pool {
     }
 
     /// Number of values that it has allocated.
-    pub fn made(&self) -> usize {
+    pub fn allocated(&self) -> usize {
         self.0.allocated.load(Ordering::Relaxed)
     }
 

@@ -93,6 +93,6 @@ mod tests {
             assert_eq!(packet.payload().unwrap().type_name(), "geometry_msgs/msg/Twist");
             assert!(packet.get::<Sample>().is_none() && packet.get::<Dynamic>().is_some());
         }
-        assert_eq!(pool.made(), 1);
+        assert_eq!(pool.allocated(), 1);
     }
 }

@@ -215,7 +215,7 @@ fn check_branches(pass: &NodeDef, joins: bool, heavy: bool) {
     assert_eq!(report.nodes[4].packets_in, CALLS as u64 * if joins { 1 } else { 3 });
     let mut most = 0;
     for pool in &report.pools {
-        assert!(pool.made <= pool.values, "{pool:?}");
+        assert!(pool.allocated <= pool.values, "{pool:?}");
         most += 2 * pool.values as u64;
     }
     // Between threads more packets than ever may be under way at any time, whose values are made then.

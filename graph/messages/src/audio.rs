@@ -44,7 +44,7 @@ impl AudioBlock {
 
     /// Returns the sample, or silence if it is not a number or is more than 60 dB above full scale.
     /// Such values would persist in filters with state.
-    pub fn heard(sample: f32) -> f32 {
+    pub fn sanitized(sample: f32) -> f32 {
         if sample.abs() <= Self::MAX_AMPLITUDE { sample } else { 0.0 }
     }
 

@@ -247,7 +247,7 @@ fn recording_stays_within_the_planned_pools() {
     assert_eq!(report.pools.len(), plan.len());
     for (pool, plan) in report.pools.iter().zip(&plan) {
         assert_eq!(pool.values, plan.values + 1025, "{pool:?}");
-        assert!(pool.made <= pool.values, "{pool:?}");
+        assert!(pool.allocated <= pool.values, "{pool:?}");
     }
 }
 

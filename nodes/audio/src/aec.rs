@@ -122,7 +122,7 @@ impl Aec {
             reference_index: sample_index(RATE, at) + lead,
         });
         stream.segment.receive(block, at);
-        self.pending.extend(block.channel(0)?.iter().map(|sample| AudioBlock::heard(*sample)));
+        self.pending.extend(block.channel(0)?.iter().map(|sample| AudioBlock::sanitized(*sample)));
         if !std::mem::replace(&mut self.is_primed, true) {
             self.canceler.prime(&self.pending);
         }

@@ -156,7 +156,7 @@ impl Agc {
             self.limiter_gain += limiter_smoothing * (1.0 - self.limiter_gain);
             let mut peak = 0.0_f32;
             for channel in 0..channels {
-                let sample = AudioBlock::heard(samples[channel * len + index]);
+                let sample = AudioBlock::sanitized(samples[channel * len + index]);
                 samples[channel * len + index] = sample;
                 self.step.sum += sample * sample;
                 peak = peak.max(sample.abs());

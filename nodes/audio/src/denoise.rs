@@ -91,7 +91,7 @@ impl Denoise {
     fn process_steps(&mut self) {
         let steps = self.pending.as_chunks::<STEP_SAMPLES>().0;
         for step in steps {
-            let mut samples = step.map(|x| FULL_SCALE * AudioBlock::heard(x));
+            let mut samples = step.map(|x| FULL_SCALE * AudioBlock::sanitized(x));
             self.suppressor.analyze(&samples);
             self.suppressor.process(&mut samples);
             let skip = self.skip_samples.min(STEP_SAMPLES);

@@ -7,6 +7,6 @@ pub(crate) const INVALID_SAMPLES: [f32; 4] = [f32::NAN, f32::NEG_INFINITY, 2e19,
 fn invalid_samples_count_as_silence() {
     use afferent_messages::AudioBlock;
 
-    assert_eq!(INVALID_SAMPLES.map(AudioBlock::heard), [0.0; 4]);
-    assert_eq!([-1e3, -0.5, 0.0, 2.0].map(AudioBlock::heard), [-1e3, -0.5, 0.0, 2.0]);
+    assert_eq!(INVALID_SAMPLES.map(AudioBlock::sanitized), [0.0; 4]);
+    assert_eq!([-1e3, -0.5, 0.0, 2.0].map(AudioBlock::sanitized), [-1e3, -0.5, 0.0, 2.0]);
 }

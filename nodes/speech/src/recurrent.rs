@@ -77,7 +77,7 @@ impl RecurrentModel {
     /// Runs the model on `input`, updates the state, and returns the result.
     pub(crate) fn run(&mut self, input: &[f32]) -> Result<&[f32], NodeError> {
         self.input.clear();
-        self.input.extend(input.iter().map(|value| AudioBlock::heard(*value)));
+        self.input.extend(input.iter().map(|value| AudioBlock::sanitized(*value)));
         let (path, sizes, input) = (&self.path, &self.input_sizes, &self.input);
         let failed = |reason: String| NodeError::Model { path: path.clone(), reason };
         let inputs =

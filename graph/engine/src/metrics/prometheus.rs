@@ -75,7 +75,7 @@ impl Report {
         family(out, "afferent_pool_values", "gauge", "Values of an output, by state.")?;
         for pool in &self.pools {
             for (state, values) in
-                [("planned", pool.values), ("made", pool.made), ("free", pool.free)]
+                [("planned", pool.values), ("allocated", pool.allocated), ("free", pool.free)]
             {
                 let output = Label(&pool.output);
                 writeln!(

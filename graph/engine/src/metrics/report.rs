@@ -137,7 +137,7 @@ pub struct PoolReport {
     /// Values that can be in flight, by the queues and nodes of the graph.
     pub values: usize,
     /// Values that were allocated. More than `values` means that a node keeps packets.
-    pub made: usize,
+    pub allocated: usize,
     /// Unused values.
     pub free: usize,
 }

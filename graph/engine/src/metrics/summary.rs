@@ -95,8 +95,12 @@ impl Report {
     fn pool_rows(&self) -> Vec<Vec<String>> {
         let head = ["output", "allocated", "planned"];
         let mut rows = vec![head.map(str::to_owned).to_vec()];
-        for pool in self.pools.iter().filter(|pool| pool.made > pool.values) {
-            rows.push(vec![pool.output.clone(), pool.made.to_string(), pool.values.to_string()]);
+        for pool in self.pools.iter().filter(|pool| pool.allocated > pool.values) {
+            rows.push(vec![
+                pool.output.clone(),
+                pool.allocated.to_string(),
+                pool.values.to_string(),
+            ]);
         }
         rows
     }

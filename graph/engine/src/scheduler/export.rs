@@ -39,7 +39,7 @@ pub(crate) fn figures(
             let pool = PoolReport {
                 output: format!("{}.{port}", runner.name),
                 values: pool.capacity(),
-                made: pool.made(),
+                allocated: pool.allocated(),
                 free: pool.free(),
             };
             figures.pools.push((runner.node_index, pool));

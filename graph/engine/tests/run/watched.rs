@@ -41,7 +41,7 @@ fn figures_are_there_while_the_graph_rests() {
             let report = watch.read(PATIENCE);
             // Threads answer one after the other: at first, some have not seen the last packet.
             let pool = &report.pools[0];
-            if report.nodes[2].packets_in == 3 && pool.free == pool.made {
+            if report.nodes[2].packets_in == 3 && pool.free == pool.allocated {
                 break report;
             }
         };
@@ -52,7 +52,7 @@ fn figures_are_there_while_the_graph_rests() {
         assert_eq!((&*path.from, &*path.to, path.measured), ("source0", "sink", 3));
         let pool = &report.pools[0];
         assert_eq!(pool.output, "source0.out");
-        assert!((1..=pool.values).contains(&pool.made));
+        assert!((1..=pool.values).contains(&pool.allocated));
         session.stop_handle().stop();
         let end = session.wait().unwrap();
         assert_eq!((end.end, end.paths), (RunEnd::Stopped, report.paths));

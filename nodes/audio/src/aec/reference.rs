@@ -85,7 +85,7 @@ impl Reference {
         let share = 1.0 / block.channels().max(1) as f32;
         for channel in 0..block.channels() {
             let samples = self.mono.iter_mut().zip(block.channel(channel)?);
-            samples.for_each(|(sum, sample)| *sum += share * AudioBlock::heard(*sample));
+            samples.for_each(|(sum, sample)| *sum += share * AudioBlock::sanitized(*sample));
         }
         Ok(())
     }
