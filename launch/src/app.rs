@@ -3,9 +3,9 @@
 use std::{path::Path, sync::Arc};
 
 use afferent_core::Backend;
-use afferent_engine::{RunError, RunOptions, Session};
+use afferent_engine::{ClockKind, RunError, RunOptions, Session};
 use afferent_graph::{
-    Catalog, NodeDef, NodeEntry, NodeFactory, OpenCx, PayloadType, Service, Services,
+    Catalog, NodeDef, NodeEntry, NodeFactory, OpenCx, PayloadType, Service, Services, SessionStart,
 };
 use afferent_runtime::ModelOptions;
 use afferent_spec::{
@@ -134,12 +134,20 @@ impl App {
         Ok(check(&Loaded::from(graph), &self.catalog, &self.open_cx())?.graph)
     }
 
-    /// Starts a graph.
+    /// Starts a graph. Unless the program has set a [`SessionStart`], it is the current time, and on
+    /// the virtual clock [`SessionStart::VIRTUAL`].
     ///
     /// # Errors
     /// As [`Session::start`].
     pub fn start(&self, graph: &CheckedGraph, options: RunOptions) -> Result<Session, RunError> {
-        Session::start(graph, &self.open_cx(), options)
+        let mut cx = self.open_cx();
+        if cx.services.need::<SessionStart>().is_err() {
+            cx.services = cx.services.with(match options.clock {
+                ClockKind::Real => SessionStart::now(),
+                ClockKind::Virtual => SessionStart::VIRTUAL,
+            });
+        }
+        Session::start(graph, &cx, options)
     }
 }
 

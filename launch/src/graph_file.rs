@@ -72,15 +72,15 @@ impl GraphFile {
                         Weight::Light => "shares the thread of the node before it",
                     };
                     let us = call_ns / 1000;
-                    crate::say(format_args!("note: node {node} {thread}: a call took {us} us"));
+                    crate::log::note(format_args!("node {node} {thread}: a call took {us} us"));
                 }
                 if !checked.warnings.is_empty() {
-                    crate::say(checked.warnings.render(color));
+                    crate::log::diagnostics(checked.warnings.render(color), false);
                 }
                 Ok(Some(checked))
             }
             Err(faults) => {
-                crate::say(faults.render(color));
+                crate::log::diagnostics(faults.render(color), true);
                 Ok(None)
             }
         }

@@ -10,10 +10,12 @@
 //! | `app` | the builder |
 //! | `run`, `replay`, `test`, `top`, `graph_file`, `nodes`, `new`, `model` | one command each |
 //! | `serve` | figures over HTTP, for `top` and Prometheus |
+//! | `log` | lines on standard error |
 //! | `output`, `table` | files and text that commands write |
 
 mod app;
 mod graph_file;
+mod log;
 mod model;
 mod new;
 mod nodes;
@@ -26,8 +28,7 @@ mod test;
 mod top;
 
 use std::{
-    fmt::Display,
-    io::{ErrorKind, Write, stderr, stdout},
+    io::{ErrorKind, Write, stdout},
     process::ExitCode,
 };
 
@@ -40,12 +41,13 @@ pub use afferent_spec as spec;
 pub use afferent_text as text;
 pub use app::App;
 use clap::{Parser, Subcommand};
-use tracing_subscriber::filter::LevelFilter;
 
 /// Streaming dataflow for robots, glasses and headsets, with ExecuTorch models.
 #[derive(Parser)]
 #[command(version, about, arg_required_else_help = true)]
 struct Cli {
+    #[command(flatten)]
+    verbosity: log::Verbosity,
     #[command(subcommand)]
     command: Command,
 }
@@ -77,8 +79,9 @@ enum Command {
 impl App {
     /// Runs the command that the arguments of the process name.
     pub fn main(self) -> ExitCode {
-        show_warnings();
-        let result = match Cli::parse().command {
+        let Cli { verbosity, command } = Cli::parse();
+        verbosity.start();
+        let result = match command {
             Command::Run(args) => run::run(self, &args),
             Command::Replay(args) => replay::replay(self, &args),
             Command::Test(args) => test::test(&self, &args),
@@ -86,30 +89,17 @@ impl App {
             Command::Check(args) => graph_file::check(self, &args),
             Command::Graph(args) => graph_file::draw(self, &args),
             Command::Nodes(args) => nodes::nodes(&self, &args),
-            Command::New(command) => new::new(&command),
+            Command::New(command) => new::new(&self, &command),
             Command::Model(command) => model::model(&self, &command),
         };
         match result {
             Ok(code) => code,
             Err(error) => {
-                say(format_args!("error: {error:#}"));
+                log::error(format_args!("{error:#}"));
                 ExitCode::FAILURE
             }
         }
     }
-}
-
-/// Writes warnings of nodes to standard error, unless the program has set its own subscriber.
-fn show_warnings() {
-    let shown = tracing_subscriber::fmt().with_max_level(LevelFilter::WARN);
-    // The subscriber would panic if standard error cannot be written.
-    let shown = shown.log_internal_errors(false);
-    let _ = shown.with_writer(stderr).without_time().with_target(false).try_init();
-}
-
-/// Writes a line to standard error. Ignores write errors.
-fn say(line: impl Display) {
-    let _ = writeln!(stderr().lock(), "{line}");
 }
 
 /// Writes `text` to standard output. A closed pipe is not an error.

@@ -98,7 +98,7 @@ impl CacheArgs {
         let mut model = Model::new(file, self.apply(options));
         model.load_method(name)?;
         for error in model.weight_cache_errors() {
-            crate::say(format_args!("warning: {error}"));
+            crate::log::warning(format_args!("{error}"));
         }
         Ok(model)
     }

@@ -9,6 +9,8 @@ use std::{
 use anyhow::{Context, bail, ensure};
 use clap::{Args, Subcommand, ValueEnum};
 
+use crate::App;
+
 #[derive(Subcommand)]
 pub(crate) enum NewCommand {
     /// Write a node with its contract and a test, and add it to the list of its crate
@@ -37,10 +39,16 @@ enum Shape {
     Sink,
 }
 
-pub(crate) fn new(command: &NewCommand) -> anyhow::Result<ExitCode> {
+pub(crate) fn new(app: &App, command: &NewCommand) -> anyhow::Result<ExitCode> {
     let NewCommand::Node(args) = command;
     let NewNodeArgs { name, shape, folder } = args;
     check(name, *shape)?;
+    if app.catalog().node(name).is_some() {
+        crate::log::warning(format_args!(
+            "{name} is also a shipped node, which the new one replaces in your program: \
+             `afferent nodes {name}` shows it"
+        ));
+    }
     let roots = ["lib.rs", "main.rs"].map(|root| folder.join("src").join(root));
     let Some(root) = roots.iter().find(|root| root.exists()) else {
         bail!("there is no crate in {}; `cargo new` creates one", folder.display());

@@ -3,13 +3,16 @@
 use std::{path::PathBuf, process::ExitCode};
 
 use afferent_engine::{ClockKind, Observer, Report, RunOptions, Threads};
-use afferent_record::{Compare, Recording, StreamVerdict};
+use afferent_record::{Compare, Recording, Skipped, StreamVerdict};
+use afferent_spec::{Checked, counted};
+use anyhow::ensure;
 use clap::Args;
 
 use crate::{
     App,
     graph_file::GraphFile,
-    run::{ended, stop_on_ctrl_c},
+    log,
+    run::{ended, log_failures, stop_on_ctrl_c},
     table::aligned,
 };
 
@@ -22,6 +25,10 @@ pub(crate) struct ReplayArgs {
     /// Compare the packets of every node with the recording; fail if they differ
     #[arg(long)]
     check: bool,
+    /// Also execute nodes with effects, such as tools, loudspeakers and files that are written;
+    /// otherwise their recorded packets are sent
+    #[arg(long)]
+    execute: bool,
     /// Run everything on one thread
     #[arg(long)]
     single_thread: bool,
@@ -31,17 +38,28 @@ pub(crate) struct ReplayArgs {
 }
 
 pub(crate) fn replay(app: App, args: &ReplayArgs) -> anyhow::Result<ExitCode> {
+    check_order(args)?;
     let app = args.file.configure(app);
     let Some(mut checked) = args.file.load_with(&app, true)? else { return Ok(ExitCode::FAILURE) };
     let recording = Recording::open(&args.recording)?;
+    let app = match recording.start() {
+        Some(start) => app.service(start),
+        None => app,
+    };
+    let path = args.recording.display();
     if let Some(reason) = recording.cut() {
-        let path = args.recording.display();
-        crate::say(format_args!("warning: {path} ends early: {reason}"));
+        ensure!(!args.check, "{path} cannot be checked: it ends early: {reason}");
+        log::warning(format_args!("{path} ends early: {reason}"));
     }
+    let is_empty = recording.streams().iter().all(|stream| stream.packets == 0);
+    ensure!(!(args.check && is_empty), "{path} cannot be checked: it holds no packets");
     for name in recording.changed_files(&checked.graph) {
-        crate::say(format_args!("warning: {name} has another content than when this was recorded"));
+        log::warning(format_args!("{name} has another content than when this was recorded"));
     }
-    let replaced = recording.replace_sources(&mut checked.graph)?;
+    if args.check && recording.has_calls() {
+        return repeat(&app, args, &recording, &checked);
+    }
+    let replaced = recording.replace_nodes(&mut checked.graph, args.execute)?;
     let compare = Compare::new(&checked.graph, args.check.then_some(&recording))?;
     let options = RunOptions {
         threads: if args.single_thread { Threads::Single } else { Threads::Auto },
@@ -58,20 +76,73 @@ pub(crate) fn replay(app: App, args: &ReplayArgs) -> anyhow::Result<ExitCode> {
         let node = verdict.output.split_once('.').map_or("", |(node, _)| node);
         replaced.iter().any(|name| name == node)
     };
-    let differs = |verdict: &&StreamVerdict| verdict.recorded.is_some() && !verdict.is_equal();
-    let differing = verdicts.iter().filter(|verdict| args.check && differs(verdict)).count();
     show(args, &report, &verdicts)?;
-    for failure in &report.failures {
-        crate::say(format_args!("error: {failure}"));
-    }
+    log_failures(&report);
     if args.check && verdicts.iter().filter(|v| !is_source(v)).all(|v| v.recorded.is_none()) {
-        crate::say("error: the recording holds only sources: there is nothing to compare");
+        log::error("the recording holds only sources: there is nothing to compare");
         return Ok(ExitCode::FAILURE);
     }
-    if differing > 0 {
-        crate::say(format_args!("error: {differing} streams differ from the recording"));
+    let code = if args.check { differing(&verdicts) } else { ExitCode::SUCCESS };
+    Ok(if failed { ExitCode::FAILURE } else { code })
+}
+
+/// Checks a recording of a run on the real clock, which cannot be repeated as a whole: repeats the
+/// recorded calls node by node.
+fn repeat(
+    app: &App,
+    args: &ReplayArgs,
+    recording: &Recording,
+    checked: &Checked,
+) -> anyhow::Result<ExitCode> {
+    ensure!(
+        !args.execute,
+        "--execute: the check of a run on the real clock never executes nodes with effects"
+    );
+    let verdicts = recording.repeat(&checked.graph, &app.open_cx())?;
+    if args.json {
+        crate::print(&format!("{}\n", serde_json::json!({ "streams": verdicts })))?;
+    } else {
+        crate::print(&aligned(&stream_rows(args, &verdicts)))?;
     }
-    Ok(if failed || differing > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    if verdicts.iter().all(|verdict| verdict.skipped.is_some() || verdict.recorded.is_none()) {
+        log::error(
+            "the recording holds no stream that can be repeated: there is nothing to compare",
+        );
+        return Ok(ExitCode::FAILURE);
+    }
+    let incomplete = |verdict: &&StreamVerdict| verdict.skipped == Some(Skipped::Incomplete);
+    if let Some(StreamVerdict { output, .. }) = verdicts.iter().find(incomplete) {
+        log::error(format_args!("{output} {}", Skipped::Incomplete));
+        return Ok(ExitCode::FAILURE);
+    }
+    Ok(differing(&verdicts))
+}
+
+/// Reports streams that differ from the recording.
+fn differing(verdicts: &[StreamVerdict]) -> ExitCode {
+    let differs = |verdict: &&StreamVerdict| {
+        verdict.skipped.is_none() && verdict.recorded.is_some() && !verdict.is_equal()
+    };
+    let differing = verdicts.iter().filter(differs).count();
+    if differing == 0 {
+        return ExitCode::SUCCESS;
+    }
+    let (count, verb) =
+        (counted(differing, "stream"), if differing == 1 { "differs" } else { "differ" });
+    log::error(format_args!("{count} {verb} from the recording"));
+    ExitCode::FAILURE
+}
+
+/// Refuses swapped arguments.
+fn check_order(args: &ReplayArgs) -> anyhow::Result<()> {
+    let (recording, graph) = (&args.recording, &args.file.graph);
+    ensure!(
+        !Recording::is_recording(graph) || Recording::is_recording(recording),
+        "the recording comes first: afferent replay {} {}",
+        graph.display(),
+        recording.display()
+    );
+    Ok(())
 }
 
 fn show(args: &ReplayArgs, report: &Report, verdicts: &[StreamVerdict]) -> anyhow::Result<()> {
@@ -81,10 +152,16 @@ fn show(args: &ReplayArgs, report: &Report, verdicts: &[StreamVerdict]) -> anyho
     }
     let mut text = String::new();
     report.write_summary(&mut text)?;
+    crate::print(&format!("\n{}\n\n{}", text.trim_end(), aligned(&stream_rows(args, verdicts))))
+}
+
+/// Rows of the table of streams.
+fn stream_rows(args: &ReplayArgs, verdicts: &[StreamVerdict]) -> Vec<[String; 4]> {
     let mut rows = vec![["stream", "packets", "SHA-256", ""].map(str::to_owned)];
     rows.extend(verdicts.iter().map(|verdict| {
         let state = match (args.check, verdict.recorded, verdict.difference) {
             (false, ..) => String::new(),
+            _ if let Some(skipped) = verdict.skipped => skipped.to_string(),
             (true, None, _) => "not recorded".to_owned(),
             (true, Some(_), None) => "as recorded".to_owned(),
             (true, Some(recorded), Some(difference)) => match difference.at {
@@ -99,5 +176,5 @@ fn show(args: &ReplayArgs, report: &Report, verdicts: &[StreamVerdict]) -> anyho
         let hash = verdict.hash.get(..16).unwrap_or_default().to_owned();
         [verdict.output.clone(), verdict.packets.to_string(), hash, state]
     }));
-    crate::print(&format!("\n{}\n\n{}", text.trim_end(), aligned(&rows)))
+    rows
 }

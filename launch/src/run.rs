@@ -11,17 +11,17 @@ use std::{
 };
 
 use afferent_engine::{ClockKind, Observer, Report, RunError, RunOptions, Session, Threads};
-use afferent_graph::{ParamValue, read_duration};
+use afferent_graph::{ParamValue, SessionStart, read_duration};
 use afferent_record::{RecordOptions, Recorder, TraceFile, Waterfall};
-use afferent_spec::{Checked, CheckedGraph, CheckedNode, Origin};
-use anyhow::{Context, ensure};
+use afferent_spec::{Checked, CheckedGraph, CheckedNode, FileUse, Origin, counted};
+use anyhow::{Context, bail, ensure};
 use clap::Args;
 
 use crate::{
     App,
     graph_file::GraphFile,
+    log,
     output::{Output, cannot_write},
-    say,
     serve::{ADDRESS, Figures, bind},
 };
 
@@ -54,7 +54,13 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "FILE")]
     waterfall: Option<PathBuf>,
     /// Serve figures over HTTP during the run: /metrics for Prometheus, /stats for `afferent top`
-    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = ADDRESS)]
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = ADDRESS
+    )]
     serve: Option<String>,
     /// Use a virtual clock: paced sources run as fast as the machine can, and the result is the
     /// same in every run
@@ -81,10 +87,14 @@ pub(crate) fn run(app: App, args: &RunArgs) -> anyhow::Result<ExitCode> {
     if args.json {
         print_json(&mut checked.graph);
     }
+    check_outputs(args, &checked)?;
     // Output that cannot be served or written is an error before the graph starts.
     let listener = args.serve.as_deref().map(bind).transpose()?;
     let files = Files::open(args)?;
-    let witnesses = Witnesses::new(args, &checked)?;
+    // On the virtual clock, every run writes the same file.
+    let start = if args.virtual_clock { SessionStart::VIRTUAL } else { SessionStart::now() };
+    let app = app.service(start);
+    let witnesses = Witnesses::new(args, &checked, start)?;
     let options = RunOptions {
         threads: if args.single_thread { Threads::Single } else { Threads::Auto },
         clock: if args.virtual_clock { ClockKind::Virtual } else { ClockKind::Real },
@@ -95,12 +105,11 @@ pub(crate) fn run(app: App, args: &RunArgs) -> anyhow::Result<ExitCode> {
     };
     let session = app.start(&checked.graph, options)?;
     let ran = drive(session, listener);
-    witnesses.finish();
+    let is_recorded = witnesses.finish();
     let (report, failed) = ran?;
-    for failure in &report.failures {
-        say(format_args!("error: {failure}"));
-    }
+    log_failures(&report);
     show(args, &report, witnesses.waterfall.as_deref(), files)?;
+    let failed = failed || !is_recorded;
     Ok(if failed { ExitCode::FAILURE } else { enforce_budget(args, &report) })
 }
 
@@ -133,15 +142,51 @@ fn print_json(graph: &mut CheckedGraph) {
 fn drive(session: Session, listener: Option<TcpListener>) -> anyhow::Result<(Report, bool)> {
     stop_on_ctrl_c(&session)?;
     for notice in session.notices() {
-        say(format_args!("note: {notice}"));
+        log::note(format_args!("{notice}"));
     }
     let figures = listener.map(|listener| Figures::serve(listener, session.watch_handle()));
     let figures = figures.transpose()?;
     if let Some(figures) = &figures {
         let address = figures.address();
-        say(format_args!("figures at http://{address}, for `afferent top {address}`"));
+        log::progress(format_args!("figures at http://{address}, for `afferent top {address}`"));
     }
     ended(session.wait())
+}
+
+/// Refuses output files that would overwrite a file of the graph or each other.
+fn check_outputs(args: &RunArgs, checked: &Checked) -> anyhow::Result<()> {
+    let mut known = checked.files();
+    known.extend(args.file.measured.iter().map(|path| FileUse {
+        path: path.clone(),
+        is_written: false,
+        user: "--measured".to_owned(),
+    }));
+    let outputs = [
+        ("--record", &args.record),
+        ("--stats", &args.stats),
+        ("--trace", &args.trace),
+        ("--waterfall", &args.waterfall),
+    ];
+    for (option, path) in outputs {
+        let Some(path) = path else { continue };
+        let output = FileUse { path: path.clone(), is_written: true, user: option.to_owned() };
+        if let Some(other) = known.iter().find(|known| known.conflicts_with(&output)) {
+            let (path, user) = (path.display(), &other.user);
+            let uses = if other.is_written { "writes" } else { "reads" };
+            bail!("{option} would overwrite {path}, which {user} {uses}: choose another file");
+        }
+        known.push(output);
+    }
+    Ok(())
+}
+
+/// Names the nodes that failed; their errors have been logged.
+pub(crate) fn log_failures(report: &Report) {
+    let names: Vec<_> = report.failures.iter().map(|failure| failure.node.as_str()).collect();
+    if !names.is_empty() {
+        let count = counted(names.len(), "node");
+        log::error(format_args!("the run failed: {count} stopped: {}", names.join(", ")));
+    }
 }
 
 /// Report of a run that has ended, and true if nodes failed.
@@ -161,12 +206,11 @@ struct Witnesses {
 }
 
 impl Witnesses {
-    fn new(args: &RunArgs, checked: &Checked) -> anyhow::Result<Self> {
+    fn new(args: &RunArgs, checked: &Checked, start: SessionStart) -> anyhow::Result<Self> {
         let graph = &checked.graph;
         let record = |path: &PathBuf| {
             let attachments = attachments(&args.file, &checked.origin);
-            // On the virtual clock, every run writes the same file.
-            let begin_unix_ns = args.virtual_clock.then_some(VIRTUAL_BEGIN_NS);
+            let begin_unix_ns = Some(start.unix_ns);
             let streams = args.record_only.clone();
             let max_bytes = args.record_limit.map(|megabytes| megabytes.saturating_mul(1_000_000));
             let options = RecordOptions {
@@ -174,6 +218,8 @@ impl Witnesses {
                 attachments,
                 begin_unix_ns,
                 max_bytes,
+                // Runs on the virtual clock repeat as a whole.
+                calls: !args.virtual_clock,
                 ..RecordOptions::default()
             };
             Recorder::create(path, graph, &options)
@@ -196,36 +242,51 @@ impl Witnesses {
         recorder.chain(trace).chain(waterfall).collect()
     }
 
-    /// Closes the files and prints their contents to standard error.
-    fn finish(&self) {
+    /// Closes the files and prints their contents to standard error. Returns false if one of them
+    /// could not be written.
+    fn finish(&self) -> bool {
+        let mut is_written = true;
         if let Some(report) = self.recorder.as_ref().map(|recorder| recorder.finish()) {
             let (written, dropped) = (report.written(), report.dropped());
             let (path, bytes) = (report.path.display(), report.bytes);
-            say(format_args!("recorded {written} packets in {path}, {bytes} bytes"));
+            log::progress(format_args!("recorded {written} packets in {path}, {bytes} bytes"));
             if dropped > 0 {
                 let streams = report.streams.iter().filter(|stream| stream.dropped > 0);
                 let streams = streams.map(|stream| format!("{} {}", stream.output, stream.dropped));
                 let streams = streams.collect::<Vec<_>>().join(", ");
-                say(format_args!("warning: {dropped} packets are not in the recording: {streams}"));
+                log::warning(format_args!("{dropped} packets are not in the recording: {streams}"));
+            }
+            if report.dropped_calls > 0 {
+                let count = report.dropped_calls;
+                log::warning(format_args!(
+                    "{count} calls are not in the recording, so it cannot be checked"
+                ));
             }
             if !report.skipped.is_empty() {
                 let skipped = report.skipped.join(", ");
-                say(format_args!("note: not recorded for want of a codec: {skipped}"));
+                log::note(format_args!("not recorded for want of a codec: {skipped}"));
+            }
+            if report.is_full {
+                log::warning("the recording ended at its maximum size");
             }
             if let Some(error) = report.error {
-                say(format_args!("warning: the recording ends early: {error}"));
+                log::error(format_args!("the recording {path} is incomplete: {error}"));
+                is_written = false;
             }
         }
         if let Some((path, trace)) = &self.trace {
             let report = trace.finish();
-            say(format_args!("traced {} calls in {}", report.calls, path.display()));
+            log::progress(format_args!("traced {} calls in {}", report.calls, path.display()));
             if report.dropped > 0 {
-                say(format_args!("warning: {} calls are not in the trace", report.dropped));
+                log::warning(format_args!("{} calls are not in the trace", report.dropped));
             }
             if let Some(error) = report.error {
-                say(format_args!("warning: the trace ends early: {error}"));
+                let path = path.display();
+                log::error(format_args!("the trace {path} is incomplete: {error}"));
+                is_written = false;
             }
         }
+        is_written
     }
 }
 
@@ -259,9 +320,6 @@ fn attachments(file: &GraphFile, origin: &Origin) -> Vec<(String, Vec<u8>)> {
     files.chain([("values.json".to_owned(), values.to_string().into_bytes())]).collect()
 }
 
-/// Start of sessions on the virtual clock, in Unix time: 2000-01-01.
-const VIRTUAL_BEGIN_NS: u64 = 946_684_800_000_000_000;
-
 /// The first Ctrl-C stops and drains the graph; the second ends the process.
 pub(crate) fn stop_on_ctrl_c(session: &Session) -> anyhow::Result<()> {
     let stop = session.stop_handle();
@@ -272,7 +330,7 @@ pub(crate) fn stop_on_ctrl_c(session: &Session) -> anyhow::Result<()> {
             std::process::exit(130);
         }
         stop.stop();
-        say("stopping; press Ctrl-C again to end at once");
+        log::progress("stopping; press Ctrl-C again to end at once");
     })
     .context("cannot listen to Ctrl-C")
 }
@@ -311,7 +369,7 @@ fn enforce_budget(args: &RunArgs, report: &Report) -> ExitCode {
     for budget in report.budgets.iter().filter(|budget| args.enforce_budget && !budget.kept) {
         let why = if budget.measured == 0 { "was never measured" } else { "was not kept" };
         let (from, to) = (&budget.from, &budget.to);
-        say(format_args!("error: the budget from {from} to {to} {why}"));
+        log::error(format_args!("the budget from {from} to {to} {why}"));
         code = ExitCode::FAILURE;
     }
     code

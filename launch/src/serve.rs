@@ -1,9 +1,9 @@
 //! Figures of a running graph over HTTP: `/metrics` for Prometheus, `/stats` as JSON for `afferent
 //! top`.
 //!
-//! Connections are answered one after the other, each once. Only the first line of a request is
-//! used; a body is never read. Time and length are limited, so a client cannot block the graph or
-//! its end.
+//! Each connection has a thread and is answered once. Only the first line of a request is used; a
+//! body is never read. Number, time and length are limited, so a client cannot block the graph, its
+//! end, or other clients.
 
 use std::{
     io::{self, BufRead, BufReader, ErrorKind, Read, Write},
@@ -25,13 +25,21 @@ pub(crate) const ADDRESS: &str = "127.0.0.1:9464";
 const PATIENCE: Duration = Duration::from_millis(200);
 /// Longest duration of a connection.
 const LIMIT: Duration = Duration::from_secs(1);
+/// Largest number of connections at a time.
+const MAX_CONNECTIONS: usize = 32;
 /// Longest request head that is read, in bytes.
 const MAX_HEAD: u64 = 1 << 14;
 
 /// Listens at `address`. Clients wait until figures are served.
 pub(crate) fn bind(address: &str) -> anyhow::Result<TcpListener> {
-    TcpListener::bind(address)
-        .map_err(|error| anyhow!("cannot serve figures at {address}: {error}"))
+    TcpListener::bind(address).map_err(|error| {
+        let help = match error.kind() {
+            ErrorKind::AddrInUse => "; --serve=127.0.0.1:0 takes any free port",
+            ErrorKind::InvalidInput => "; an address is written HOST:PORT, such as 127.0.0.1:9464",
+            _ => "",
+        };
+        anyhow!("cannot serve figures at {address}: {error}{help}")
+    })
 }
 
 /// Serves figures until it is dropped.
@@ -47,16 +55,15 @@ impl Figures {
         let address = listener.local_addr()?;
         let stops = Arc::new(AtomicBool::new(false));
         let stopped = stops.clone();
+        let connections = Arc::new(());
         let thread = thread::Builder::new().name("figures".to_owned()).spawn(move || {
             for stream in listener.incoming() {
                 if stopped.load(Ordering::Acquire) {
                     return;
                 }
-                match stream {
-                    // The client may have disconnected.
-                    Ok(stream) => drop(answer(stream, &watch)),
-                    // The process has too many open files, perhaps temporarily.
-                    Err(_) => thread::sleep(PATIENCE),
+                // The process may have too many open files or threads, perhaps temporarily.
+                if stream.and_then(|stream| connect(stream, &watch, &connections)).is_err() {
+                    thread::sleep(PATIENCE);
                 }
             }
         })?;
@@ -77,6 +84,22 @@ impl Drop for Figures {
             drop(self.thread.take().map(JoinHandle::join));
         }
     }
+}
+
+/// Answers a connection on a thread of its own. `connections` has one owner per connection besides
+/// the server.
+fn connect(stream: TcpStream, watch: &WatchHandle, connections: &Arc<()>) -> io::Result<()> {
+    if Arc::strong_count(connections) > MAX_CONNECTIONS {
+        // The client sees that the connection is closed.
+        return Ok(());
+    }
+    let (watch, connection) = (watch.clone(), connections.clone());
+    let answers = move || {
+        // The client may have disconnected.
+        drop(answer(stream, &watch));
+        drop(connection);
+    };
+    thread::Builder::new().name("figures client".to_owned()).spawn(answers).map(drop)
 }
 
 /// Reads a request and writes the response.
@@ -182,6 +205,30 @@ mod tests {
         assert!(answer.contains("\"graph\":\"empty\""), "{answer}");
         assert!(ask("GET /metrics HTTP/1.1\r\n\r\n").contains("version=0.0.4"));
         assert!(ask("\r\n\r\n").contains("404") && ask("GET\n\n").contains("404"));
+    }
+
+    #[test]
+    fn idle_clients_do_not_delay_others() {
+        let graph = CheckedGraph::default();
+        let session = Session::start(&graph, &OpenCx::default(), RunOptions::default()).unwrap();
+        let figures = Figures::serve(bind("127.0.0.1:0").unwrap(), session.watch_handle()).unwrap();
+        let idle = || TcpStream::connect(figures.address()).unwrap();
+        let _idle: Vec<_> = (0..MAX_CONNECTIONS / 2).map(|_| idle()).collect();
+        let start = Instant::now();
+        let mut stream = idle();
+        stream.write_all(b"GET /stats HTTP/1.1\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
+        assert!(start.elapsed() < LIMIT, "waited for an idle client");
+    }
+
+    #[test]
+    fn a_busy_port_is_explained() {
+        let taken = bind("127.0.0.1:0").unwrap();
+        let address = taken.local_addr().unwrap().to_string();
+        let error = bind(&address).unwrap_err().to_string();
+        assert!(error.ends_with("; --serve=127.0.0.1:0 takes any free port"), "{error}");
     }
 
     #[test]

@@ -115,7 +115,7 @@ fn cases(args: &TestArgs) -> anyhow::Result<Option<Vec<Case>>> {
                 Ok(found) => cases.extend(found),
                 Err(faults) => {
                     let faults = faults.render(stderr().is_terminal());
-                    crate::say(format_args!("{faults}\n"));
+                    crate::log::diagnostics(format_args!("{faults}\n"), true);
                     is_sound = false;
                 }
             }

@@ -166,8 +166,8 @@ fn what_cannot_be_made_is_found_before_the_start() {
     let folder = folder();
     fs::write(folder.path().join("kept.mcap"), "kept").unwrap();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = taken.local_addr().unwrap().to_string();
-    let args = ["run", "top.yaml", "--virtual", "--serve", &address, "--record", "kept.mcap"];
+    let serve = format!("--serve={}", taken.local_addr().unwrap());
+    let args = ["run", "top.yaml", "--virtual", &serve, "--record", "kept.mcap"];
     let (_, errors, success) = call(folder.path(), &args);
     assert!(!success && errors.contains("cannot serve figures"), "{errors}");
     assert_eq!(fs::read(folder.path().join("kept.mcap")).unwrap(), b"kept");
@@ -328,8 +328,9 @@ fn what_is_said_to_be_recorded_can_be_read() {
     run.args([env!("CARGO_BIN_EXE_afferent"), "run", "top.yaml", "--virtual"]);
     let output = run.args(["--record", "run.mcap"]).output().unwrap();
     let errors = String::from_utf8(output.stderr).unwrap();
-    assert!(output.status.success(), "{errors}");
-    assert!(errors.contains("the recording ends early: "), "{errors}");
+    assert!(!output.status.success(), "{errors}");
+    assert!(errors.contains("warning: the recording stops, and the graph continues: "), "{errors}");
+    assert!(errors.contains("error: the recording run.mcap is incomplete: "), "{errors}");
     let recording = Recording::open(&folder.path().join("run.mcap")).unwrap();
     let read: u64 = recording.streams().iter().map(|stream| stream.packets).sum();
     assert!(read > 0 && errors.contains(&format!("recorded {read} packets in ")), "{errors}");
@@ -337,7 +338,7 @@ fn what_is_said_to_be_recorded_can_be_read() {
 
 /// Starts a run in real time that does not end by itself; returns the address of its figures.
 fn start(folder: &Path, args: &[&str]) -> (Child, String) {
-    let mut run = command(folder, &["run", "top.yaml", "--serve", "127.0.0.1:0"]);
+    let mut run = command(folder, &["run", "--serve=127.0.0.1:0", "top.yaml"]);
     run.args(["--set", "ears/wav.repeat=true", "--duration", "1min"]).args(args);
     run.env("AFFERENT_TEST_PACE", "realtime").stdout(Stdio::null()).stderr(Stdio::piped());
     let mut run = run.spawn().unwrap();
@@ -360,4 +361,122 @@ fn a_running_graph_is_looked_at() {
     assert!(text.starts_with("top") && text.contains("ears/wav"), "{text}");
     let (_, errors, success) = call(folder.path(), &["top", "127.0.0.1:9", "--once"]);
     assert!(!success && errors.contains("no figures at 127.0.0.1:9"), "{errors}");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn errors_of_restarted_nodes_are_logged_once_and_counted() {
+    let folder = folder();
+    let graph = "afferent: 1
+nodes:
+  wav: {use: wav_source, params: {path: parts/sound.wav, pace: max, repeat: true}}
+  log:
+    use: event_log
+    in: wav
+    on_error: {restart: {backoff: 1ms, limit: 3}}
+    params: {path: /dev/full}
+";
+    fs::write(folder.path().join("full.yaml"), graph).unwrap();
+    let run = |more: &[&str]| call(folder.path(), &[&["run", "full.yaml"][..], more].concat());
+    let (_, errors, success) = run(&[]);
+    let logged = |errors: &str| errors.matches("node log: /dev/full: cannot write it").count();
+    assert!(!success && logged(&errors) == 2, "the first and the last: {errors}");
+    assert!(errors.contains(" s, stopped), and 2 more since the last line"), "{errors}");
+    assert!(errors.contains(" s, restarted)"), "{errors}");
+    assert!(errors.contains("error: the run failed: 1 node stopped: log\n"), "{errors}");
+    let (_, errors, success) = run(&["-q"]);
+    assert!(!success && !errors.contains("restarted"), "{errors}");
+    let (_, errors, _) = run(&["-v"]);
+    assert!(errors.contains("info: opened node wav in "), "{errors}");
+    let mut named = command(folder.path(), &["run", "full.yaml"]);
+    let errors = named.env("RUST_LOG", "afferent_engine=info").output().unwrap().stderr;
+    assert!(String::from_utf8(errors).unwrap().contains("info: opened node wav in "));
+}
+
+#[test]
+fn outputs_do_not_overwrite_inputs_or_each_other() {
+    let folder = folder();
+    let kept = ["top.yaml", "parts/ears.yaml", "parts/sound.wav"];
+    let bytes = || kept.map(|path| fs::read(folder.path().join(path)).unwrap());
+    let before = bytes();
+    for (args, expected) in [
+        (&["--set", "log.path=parts/../parts/sound.wav"][..], "would overwrite"),
+        (&["--set", "log.path=top.yaml"], "which the graph reads"),
+        (&["--record", "parts/sound.wav"], "\"path\" of node \"ears/wav\" reads"),
+        (&["--stats", "./top.yaml"], "--stats would overwrite ./top.yaml, which the graph reads"),
+        (&["--trace", "log.txt"], "\"path\" of node \"log\" writes: choose another file"),
+        (&["--trace", "a.json", "--stats", "a.json"], "which --stats writes"),
+    ] {
+        let args = [&["run", "top.yaml", "--virtual"], args].concat();
+        let (_, errors, success) = call(folder.path(), &args);
+        assert!(!success && errors.contains(expected), "{args:?}: {errors}");
+        assert_eq!(bytes(), before);
+    }
+    let (_, errors, success) =
+        call(folder.path(), &["check", "top.yaml", "--set", "log.path=parts/ears.yaml"]);
+    assert!(!success && errors.contains("--set:1:"), "{errors}");
+}
+
+#[test]
+fn values_of_the_command_line_are_taken_as_typed() {
+    let folder = folder();
+    let inner = folder.path().join("inner");
+    fs::create_dir(&inner).unwrap();
+    write_sound(&inner.join("a #1: it's.wav"), 800);
+    let run = |set: &str| {
+        let mut run = command(&inner, &["run", "../top.yaml", "--virtual", "--set", set]);
+        let output = run.env("HOME", &inner).output().unwrap();
+        (String::from_utf8(output.stderr).unwrap(), output.status.success())
+    };
+    for path in ["a #1: it's.wav", "~/a #1: it's.wav"] {
+        let (errors, success) = run(&format!("ears/wav.path={path}"));
+        assert!(success, "{path}: {errors}");
+    }
+    let (errors, success) = run("even.target_dbfs=null");
+    assert!(!success && errors.contains("\"null\" is not a number"), "{errors}");
+    let (errors, success) = run("ears/wav.path=b #2.wav");
+    assert!(!success && errors.contains("b #2.wav"), "{errors}");
+    let (errors, success) = run("ears/wav.pace=~");
+    assert!(success, "{errors}");
+}
+
+#[test]
+fn recordings_that_prove_nothing_are_not_checked() {
+    let folder = folder();
+    let record = |more: &[&str]| {
+        let args = [&["run", "top.yaml", "--virtual", "--record", "run.mcap"], more].concat();
+        let (_, errors, success) = call(folder.path(), &args);
+        assert!(success, "{errors}");
+    };
+    let check = |args: &[&str]| call(folder.path(), &[&["replay", "--check"], args].concat());
+    record(&["--duration", "0s"]);
+    let (_, errors, success) = check(&["run.mcap", "top.yaml"]);
+    assert!(!success && errors.contains("holds no packets"), "{errors}");
+    record(&[]);
+    let (_, errors, success) = check(&["top.yaml", "run.mcap"]);
+    let expected = "the recording comes first: afferent replay run.mcap top.yaml";
+    assert!(!success && errors.contains(expected), "{errors}");
+    let bytes = fs::read(folder.path().join("run.mcap")).unwrap();
+    fs::write(folder.path().join("cut.mcap"), &bytes[..bytes.len() * 2 / 3]).unwrap();
+    let (_, errors, success) = check(&["cut.mcap", "top.yaml"]);
+    assert!(!success && errors.contains("cut.mcap cannot be checked: it ends early"), "{errors}");
+}
+
+#[test]
+fn a_closed_pipe_ends_a_run_quietly() {
+    let folder = folder();
+    let graph = "afferent: 1
+nodes:
+  wav: {use: wav_source, params: {path: parts/sound.wav, pace: max, repeat: true}}
+  log: {use: event_log, in: wav}
+";
+    fs::write(folder.path().join("endless.yaml"), graph).unwrap();
+    let mut run = command(folder.path(), &["run", "endless.yaml"]);
+    let mut run = run.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(run.stdout.take().unwrap());
+    lines.read_line(&mut String::new()).unwrap();
+    drop(lines);
+    let output = run.wait_with_output().unwrap();
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success() && errors.is_empty(), "{errors}");
 }

@@ -17,6 +17,7 @@ use afferent::{
         Out, ParamKind, ParamSpec, ParamValue, ParamValues, Payload, PayloadType, PortKind,
         PortSpec, Timestamp,
     },
+    spec::Graph,
 };
 
 /// Messages that the source sends.
@@ -162,7 +163,7 @@ fn two_payload_types_of_one_name_are_refused() {
     let app = App::empty()
         .payload(PayloadType::dynamic("my/Type", OnFull::Block))
         .payload(PayloadType::of::<Other>());
-    let faults = app.load("graph.yaml").unwrap_err().to_string();
+    let faults = app.build(Graph::default()).unwrap_err().to_string();
     assert!(faults.contains("the payload type `my/Type` is registered"), "{faults}");
 }
 

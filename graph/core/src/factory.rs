@@ -56,6 +56,8 @@ pub struct NodeSpec {
     pub weight: Weight,
     /// See [`Node::TIMED`].
     pub timed: bool,
+    /// See [`Node::HAS_EFFECTS`].
+    pub has_effects: bool,
 }
 
 /// Contract of a port, owned. Fields as in [`Port`].
@@ -191,6 +193,7 @@ impl<N: Node> NodeFactory for Typed<N> {
             params: N::Params::PARAMS.iter().map(ParamSpec::from).collect(),
             weight: N::WEIGHT,
             timed: N::TIMED,
+            has_effects: N::HAS_EFFECTS,
             ..NodeSpec::new(N::NAME, N::PORTS)
         }
     }
@@ -310,6 +313,7 @@ impl NodeSpec {
             params: Vec::new(),
             weight: Weight::Light,
             timed: false,
+            has_effects: false,
         }
     }
 

@@ -9,6 +9,7 @@
 //! | `credit`  | credits of edges with an in-flight limit                                 |
 //! | `payload` | payload types and the default policies of their edges                    |
 //! | `payload_type` | payload types as values, for types known only at run time                |
+//! | `session_start` | civil time of the session clock                                    |
 //! | `codec`   | how values are written to recordings                                     |
 //! | `port`    | typed, named ends of a stream                                            |
 //! | `param`   | the settings of a node, declared once with unit, range and default       |
@@ -32,6 +33,7 @@ mod param;
 mod payload;
 mod payload_type;
 mod port;
+mod session_start;
 #[cfg(test)]
 mod test_payload;
 mod threading;
@@ -48,10 +50,11 @@ pub use node::{DynNode, Node, NodeError, OpenCx, Weight};
 pub use outbox::Outbox;
 pub use packet::{AnyPayload, Field, Header, Loan, Packet, Pool};
 pub use param::{
-    Choice, Param, ParamError, ParamKind, ParamType, ParamValue, ParamValues, Params,
+    Choice, OutputPath, Param, ParamError, ParamKind, ParamType, ParamValue, ParamValues, Params,
     read_duration, read_param,
 };
 pub use payload::{OnFull, Payload};
 pub use payload_type::{Dynamic, PayloadType};
 pub use port::{AnyIn, In, Out, Port, PortId, PortKind, lower, port_index};
+pub use session_start::SessionStart;
 pub use time::Timestamp;

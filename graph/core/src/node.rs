@@ -34,6 +34,11 @@ pub trait Node: Send + Sized + 'static {
     /// [`Cx::wake_at`].
     const TIMED: bool = false;
 
+    /// True if a call acts on the world beyond the graph and its files, such as a loudspeaker or a
+    /// tool. A replay does not execute the node: it plays what the node had sent. Nodes that write a
+    /// file of an [`OutputPath`](crate::OutputPath) parameter need not set it.
+    const HAS_EFFECTS: bool = false;
+
     /// Time from an input to the output that derives from it, for the catalog.
     const LATENCY: &'static str;
 
@@ -177,6 +182,10 @@ pub enum NodeError {
     /// The call ended early because [`Cx::canceled`] returned true.
     #[error("the call was canceled")]
     Canceled,
+    /// Nothing reads what the node writes any more, such as after `| head`. The node ends, which is
+    /// not a fault.
+    #[error("nothing reads the output any more")]
+    Closed,
     /// A tensor does not have the shape or dtype that the node needs.
     #[error(transparent)]
     Tensor(#[from] afferent_core::Error),

@@ -4,7 +4,8 @@ use std::{
     collections::BTreeMap,
     fmt,
     num::IntErrorKind::{NegOverflow, PosOverflow},
-    path::PathBuf,
+    ops::Deref,
+    path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
 };
@@ -22,8 +23,10 @@ pub enum ParamKind {
     Duration,
     /// A text.
     Text,
-    /// A file or folder, relative to the folder of the graph file.
+    /// A file or folder that is read, relative to the folder of the graph file.
     Path,
+    /// A file or folder that is written, relative to the folder of the graph file.
+    OutputPath,
     /// One of these words.
     Choice(&'static [&'static str]),
 }
@@ -41,7 +44,7 @@ pub enum ParamValue {
     Duration(Duration),
     /// Value of [`ParamKind::Text`] and [`ParamKind::Choice`].
     Text(String),
-    /// Value of [`ParamKind::Path`], resolved against the folder of the graph file.
+    /// Value of [`ParamKind::Path`] and [`ParamKind::OutputPath`], resolved against the folder of the graph file.
     Path(PathBuf),
 }
 
@@ -100,7 +103,7 @@ impl fmt::Display for ParamKind {
             Self::Float => f.write_str("a number"),
             Self::Duration => f.write_str("a time with its unit, such as 20ms or 1.5s"),
             Self::Text => f.write_str("a text"),
-            Self::Path => f.write_str("a path"),
+            Self::Path | Self::OutputPath => f.write_str("a path"),
             Self::Choice(words) => write!(f, "one of {}", words.join(", ")),
         }
     }
@@ -178,7 +181,9 @@ impl<'p> Rule<'p> {
             ParamKind::Float => text.parse().ok().map(ParamValue::Float),
             ParamKind::Duration => parse_duration(text).map(ParamValue::Duration),
             ParamKind::Text => Some(ParamValue::Text(text.to_owned())),
-            ParamKind::Path => Some(ParamValue::Path(text.into())).filter(|_| !text.is_empty()),
+            ParamKind::Path | ParamKind::OutputPath => {
+                Some(ParamValue::Path(text.into())).filter(|_| !text.is_empty())
+            }
             ParamKind::Choice(_) => {
                 self.words().any(|word| word == text).then(|| ParamValue::Text(text.to_owned()))
             }
@@ -200,7 +205,7 @@ impl<'p> Rule<'p> {
             | (ParamKind::Float, ParamValue::Float(_))
             | (ParamKind::Duration, ParamValue::Duration(_))
             | (ParamKind::Text, ParamValue::Text(_))
-            | (ParamKind::Path, ParamValue::Path(_)) => value.clone(),
+            | (ParamKind::Path | ParamKind::OutputPath, ParamValue::Path(_)) => value.clone(),
             (ParamKind::Float, ParamValue::Int(value)) => ParamValue::Float(*value as f64),
             (_, ParamValue::Text(text)) => return self.parse(text),
             _ => {
@@ -296,7 +301,7 @@ fn parse_duration(text: &str) -> Option<Duration> {
         "us" => 1e-6,
         "ms" => 1e-3,
         "s" => 1.0,
-        "min" => 60.0,
+        "min" | "m" => 60.0,
         "h" => 3600.0,
         _ => return None,
     };
@@ -344,6 +349,27 @@ param_types! {
     Duration => Duration, value => Some(*value);
     String => Text, value => Some(value.clone());
     PathBuf => Path, value => Some(value.clone());
+}
+
+/// A file or folder that a node writes. The check of a graph refuses one that overwrites a file
+/// that the graph reads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OutputPath(pub PathBuf);
+
+impl Deref for OutputPath {
+    type Target = Path;
+
+    fn deref(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl ParamType for OutputPath {
+    const KIND: ParamKind = ParamKind::OutputPath;
+
+    fn from_value(value: Option<&ParamValue>) -> Option<Self> {
+        PathBuf::from_value(value).map(Self)
+    }
 }
 
 impl<T: ParamType> ParamType for Option<T> {

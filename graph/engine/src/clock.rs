@@ -3,15 +3,13 @@
 pub(crate) mod generation;
 pub(crate) mod lockstep;
 
-use std::{
-    sync::{Arc, atomic::AtomicUsize},
-    time::Instant,
-};
+use std::{sync::Arc, time::Instant};
 
 use afferent_graph::Timestamp;
 
 use crate::{
     clock::lockstep::Lockstep,
+    supervision::current_call::CurrentCall,
     sys::stopwatch::{Stopwatch, ticks},
 };
 
@@ -50,6 +48,11 @@ impl Clock {
     pub(crate) fn new(lockstep: Option<Lockstep>) -> Self {
         Self { start: Instant::now(), lockstep }
     }
+
+    /// Real time, in nanoseconds since the start of the session.
+    pub(crate) fn real_ns(&self) -> u64 {
+        u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
 }
 
 /// Session clock as one thread reads it.
@@ -57,8 +60,8 @@ impl Clock {
 pub(crate) struct ThreadClock {
     /// Index of the thread in the run.
     pub(crate) thread: usize,
-    /// Node that the thread is calling; read if the call does not return.
-    pub(crate) calling: Arc<AtomicUsize>,
+    /// Read by the session if the call does not return.
+    pub(crate) current_call: Arc<CurrentCall>,
     /// Last reading.
     pub(crate) moment: Moment,
     /// True for the virtual clock.
@@ -68,10 +71,10 @@ pub(crate) struct ThreadClock {
 
 impl ThreadClock {
     /// Reads the clock once for a thread.
-    pub(crate) fn new(clock: &Clock, thread: usize, calling: Arc<AtomicUsize>) -> Self {
+    pub(crate) fn new(clock: &Clock, thread: usize, current_call: Arc<CurrentCall>) -> Self {
         let moment = Moment { now: Timestamp::ZERO, real_ns: 0 };
         let (is_virtual, stopwatch) = (clock.lockstep.is_some(), Stopwatch::default());
-        let mut watch = Self { thread, calling, moment, is_virtual, stopwatch };
+        let mut watch = Self { thread, current_call, moment, is_virtual, stopwatch };
         watch.read(clock);
         watch
     }

@@ -46,7 +46,8 @@ pub use plan::{
 pub use run::{
     board::WatchHandle,
     error::RunError,
-    options::{CallSpan, Observer, RunOptions, Threads},
+    options::{CallCause, CallSpan, Observer, RunOptions, Threads},
 };
+pub use scheduler::opener::Opener;
 pub use session::{Session, run};
 pub use supervision::{interrupt::InterruptHandle, stop::StopHandle};

@@ -5,8 +5,8 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc, Mutex, OnceLock,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
-        mpsc::{self, Receiver, Sender},
+        atomic::{AtomicBool, AtomicUsize},
+        mpsc::{self, Receiver, RecvTimeoutError, Sender},
     },
     time::{Duration, Instant},
 };
@@ -172,11 +172,14 @@ impl Session {
             }
         }
         for (index, _) in threads.iter().enumerate().filter(|(_, thread)| thread.is_some()) {
-            let node_index = self.shared.calling[index].load(Ordering::Relaxed);
-            let message = "it did not return from a call; its thread is abandoned".to_owned();
+            let (node_index, start_ns) = self.shared.current_calls[index].read();
+            let now_ns = self.shared.clock.real_ns();
+            let in_call_s = Duration::from_nanos(now_ns.saturating_sub(start_ns)).as_secs_f64();
+            let message =
+                format!("it has been in a call for {in_call_s:.1} s; its thread is abandoned");
             let node = self.shared.graph.nodes[node_index].name.clone();
-            let (kind, handled) = (FailureKind::Stuck, Handled::Stopped);
-            self.shared.fail(Failure { node, kind, message, handled });
+            let (kind, at_ns, handled) = (FailureKind::Stuck, now_ns, Handled::Stopped);
+            self.shared.fail(Failure { node, kind, at_ns, message, handled });
         }
         for (index, runners) in groups.iter().enumerate() {
             // The last answer of a lost or abandoned thread remains.
@@ -193,9 +196,22 @@ impl Session {
         }
     }
 
-    /// Next event; `None` if a thread is overdue.
+    /// Next event; `None` if a thread is overdue. Stops the run at its end on the real clock: a
+    /// thread whose node does not return from a call cannot.
     fn next_event(&self) -> Option<Event> {
-        let Some(cut) = self.shared.stop.deadline() else { return self.events.recv().ok() };
+        let shared = &self.shared;
+        if let (None, Some(end), None) =
+            (shared.stop.deadline(), shared.end, &shared.clock.lockstep)
+        {
+            let end_ns = u64::try_from(end.0).unwrap_or(0);
+            let left = Duration::from_nanos(end_ns.saturating_sub(shared.clock.real_ns()));
+            match self.events.recv_timeout(left) {
+                Ok(event) => return Some(event),
+                Err(RecvTimeoutError::Disconnected) => return None,
+                Err(RecvTimeoutError::Timeout) => shared.stop.stop(),
+            }
+        }
+        let Some(cut) = shared.stop.deadline() else { return self.events.recv().ok() };
         let left = (cut + self.grace).saturating_duration_since(Instant::now());
         self.events.recv_timeout(left).ok()
     }
@@ -231,9 +247,10 @@ fn shared(
         }),
         end,
         observers: options.observers.clone(),
-        calling: groups.iter().map(|_| Arc::default()).collect(),
+        current_calls: groups.iter().map(|_| Arc::default()).collect(),
         cut: AtomicBool::new(false),
         failures: Mutex::new(Vec::new()),
+        failure_log: Mutex::default(),
         meters: wiring.meters.clone(),
     }
 }

@@ -1,5 +1,7 @@
 //! Restarts, interrupts and stops.
 
+pub(crate) mod current_call;
+pub(crate) mod failure_log;
 pub(crate) mod interrupt;
 pub(crate) mod stop;
 

@@ -1,6 +1,9 @@
 //! Hashes the streams of a run, and compares them with a recording.
 
-use std::sync::{Arc, Mutex};
+use std::{
+    fmt,
+    sync::{Arc, Mutex},
+};
 
 use afferent_engine::Observer;
 use afferent_graph::{Codec, Packet, Timestamp};
@@ -31,10 +34,48 @@ struct Stream {
 
 #[derive(Default)]
 struct Seen {
+    sent: StreamHash,
+    difference: Option<Difference>,
+}
+
+/// Hash of the packets of a stream.
+#[derive(Default)]
+pub(crate) struct StreamHash {
     packets: u64,
     hash: Sha256,
     bytes: Vec<u8>,
-    difference: Option<Difference>,
+}
+
+impl StreamHash {
+    /// Hash of a timestamp and a value.
+    pub(crate) fn of(at: Timestamp, bytes: &[u8]) -> [u8; 32] {
+        Sha256::new().chain_update(at.0.to_le_bytes()).chain_update(bytes).finalize().into()
+    }
+
+    /// Adds a packet; returns its hash.
+    pub(crate) fn add(&mut self, codec: Codec, packet: &Packet) -> [u8; 32] {
+        self.bytes.clear();
+        let encoded =
+            packet.payload().map(|value| codec.encode_uncompressed(value, &mut self.bytes));
+        // A payload of the wrong type differs from every recorded value.
+        let own = match encoded {
+            Some(Ok(())) => Self::of(packet.header.at, &self.bytes),
+            _ => [0; 32],
+        };
+        self.hash.update(own);
+        self.packets += 1;
+        own
+    }
+
+    /// Number of packets.
+    pub(crate) fn packets(&self) -> u64 {
+        self.packets
+    }
+
+    /// Hash of all packets, in hexadecimal.
+    pub(crate) fn hex(&self) -> String {
+        hex(&self.hash.clone().finalize())
+    }
 }
 
 /// First difference between a run and a recording.
@@ -59,6 +100,36 @@ pub struct StreamVerdict {
     pub recorded: Option<u64>,
     /// First packet that differs or that one side lacks.
     pub difference: Option<Difference>,
+    /// Reason why the stream was not compared; its packets are those of the recording.
+    pub skipped: Option<Skipped>,
+}
+
+/// Reason why a stream was not compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Skipped {
+    /// Sources are not executed.
+    Source,
+    /// Nodes with effects are not executed.
+    Effects,
+    /// An input of the node was not recorded.
+    InputNotRecorded,
+    /// The node repeats its last results after an error, which the engine does.
+    DegradesToLast,
+    /// The recorder dropped calls or packets, so the state of the node is unknown.
+    Incomplete,
+}
+
+impl fmt::Display for Skipped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Source => "not repeated: a source",
+            Self::Effects => "not repeated: has effects beyond the graph",
+            Self::InputNotRecorded => "not repeated: an input was not recorded",
+            Self::DegradesToLast => "not repeated: has `degrade: last` and failed",
+            Self::Incomplete => "cannot be compared: calls or packets are missing in the recording",
+        })
+    }
 }
 
 impl StreamVerdict {
@@ -100,7 +171,7 @@ impl Compare {
                 {
                     // The hash of a damaged message matches no value.
                     let value = codec.uncompressed(bytes);
-                    expected.push(hash(at, value.as_deref().unwrap_or(bytes)));
+                    expected.push(StreamHash::of(at, value.as_deref().unwrap_or(bytes)));
                 }
             })?;
         }
@@ -112,23 +183,20 @@ impl Compare {
         let verdict = |stream: &Stream| {
             let seen = lock(&stream.seen);
             let recorded = stream.expected.as_ref().map(|expected| expected.len() as u64);
-            let missing = recorded.filter(|recorded| *recorded > seen.packets);
-            let missing = missing.map(|_| Difference { packet: seen.packets, at: None });
+            let packets = seen.sent.packets();
+            let missing = recorded.filter(|recorded| *recorded > packets);
+            let missing = missing.map(|_| Difference { packet: packets, at: None });
             StreamVerdict {
                 output: format!("{}.{}", stream.node, stream.port),
-                packets: seen.packets,
-                hash: hex(&seen.hash.clone().finalize()),
+                packets,
+                hash: seen.sent.hex(),
                 recorded,
                 difference: seen.difference.or(missing),
+                skipped: None,
             }
         };
         self.streams.iter().map(verdict).collect()
     }
-}
-
-/// Hash of a timestamp and a value.
-fn hash(at: Timestamp, bytes: &[u8]) -> [u8; 32] {
-    Sha256::new().chain_update(at.0.to_le_bytes()).chain_update(bytes).finalize().into()
 }
 
 impl Observer for Compare {
@@ -136,20 +204,15 @@ impl Observer for Compare {
         let fits = |stream: &&Stream| stream.node == node && *stream.port == *port;
         let Some(stream) = self.streams.iter().find(fits) else { return };
         let mut seen = lock(&stream.seen);
-        let Seen { packets, hash: all, bytes, difference } = &mut *seen;
-        bytes.clear();
-        let encoded = packet.payload().map(|value| stream.codec.encode_uncompressed(value, bytes));
-        let at = packet.header.at;
-        // A payload of the wrong type differs from every recorded value.
-        let own = if let Some(Ok(())) = encoded { hash(at, bytes) } else { [0; 32] };
-        all.update(own);
+        let number = seen.sent.packets();
+        let own = seen.sent.add(stream.codec, packet);
         let expected = stream
             .expected
             .as_ref()
-            .map(|expected| usize::try_from(*packets).ok().and_then(|index| expected.get(index)));
-        if expected.is_some_and(|expected| expected != Some(&own)) && difference.is_none() {
-            *difference = Some(Difference { packet: *packets, at: Some(at) });
+            .map(|expected| usize::try_from(number).ok().and_then(|index| expected.get(index)));
+        if expected.is_some_and(|expected| expected != Some(&own)) && seen.difference.is_none() {
+            let at = Some(packet.header.at);
+            seen.difference = Some(Difference { packet: number, at });
         }
-        *packets += 1;
     }
 }

@@ -8,7 +8,7 @@ use std::{
 };
 
 use afferent_graph::{ParamKind, ParamValue};
-use afferent_spec::{CheckedGraph, Edge};
+use afferent_spec::CheckedGraph;
 use mcap::{
     MAGIC,
     read::parse_record,
@@ -51,15 +51,11 @@ pub(crate) fn recorded(path: &Path) -> io::Result<BTreeMap<String, String>> {
 }
 
 /// SHA-256 of the existing files and folders that node parameters of `graph` name, by
-/// `node.parameter`. Excludes files that sources read or sinks write, and unbounded files such as
+/// `node.parameter`. Excludes files that sources read or nodes write, and unbounded files such as
 /// devices.
 pub(crate) fn hashes(graph: &CheckedGraph) -> BTreeMap<String, String> {
-    let is_step = |node_index| {
-        let sends = |edge: &Edge| edge.from.0 == node_index && !edge.feedback;
-        graph.edges.iter().any(|edge| edge.to.0 == node_index) && graph.edges.iter().any(sends)
-    };
     let mut hashes = BTreeMap::new();
-    for (_, node) in graph.nodes.iter().enumerate().filter(|(node_index, _)| is_step(*node_index)) {
+    for node in graph.nodes.iter().filter(|node| !node.def.is_source()) {
         for param in node.def.params.iter().filter(|param| param.kind == ParamKind::Path) {
             let Some(ParamValue::Path(path)) = node.params.get(&*param.name) else { continue };
             let mut hash = Sha256::new();

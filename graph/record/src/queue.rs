@@ -27,6 +27,9 @@ pub struct RecordOptions {
     pub max_bytes: Option<u64>,
     /// Start time of the session in nanoseconds since 1970, or `None` for the current time.
     pub begin_unix_ns: Option<u64>,
+    /// Also record the calls, so that a run on the real clock can be checked. Ignored if `streams`
+    /// excludes outputs.
+    pub calls: bool,
     /// Name and content of files to attach to the recording, such as the graph, in YAML or JSON.
     pub attachments: Vec<(String, Vec<u8>)>,
 }
@@ -40,6 +43,7 @@ impl Default for RecordOptions {
             queue_bytes: 256 << 20,
             max_bytes: None,
             begin_unix_ns: None,
+            calls: false,
             attachments,
         }
     }
@@ -83,7 +87,7 @@ pub(crate) struct Job {
     pub(crate) bytes: usize,
 }
 
-/// A recorded output.
+/// A recorded output. The channel of calls has neither node nor port.
 pub(crate) struct Output {
     pub(crate) node: String,
     pub(crate) port: Arc<str>,

@@ -1,27 +1,30 @@
 //! Queues the packets of a run for recording, and counts them.
 
 use std::{
+    collections::HashMap,
     io,
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
         mpsc::{SyncSender, sync_channel},
     },
     thread::{self, JoinHandle},
 };
 
-use afferent_engine::Observer;
-use afferent_graph::{AnyPayload, Packet, Timestamp};
+use afferent_engine::{CallSpan, Observer};
+use afferent_graph::{AnyPayload, Codec, Header, Packet, Timestamp};
 use afferent_spec::{CheckedGraph, CheckedNode};
 use mcap::{McapError, records::Metadata};
 use serde::Serialize;
 
 use crate::{
-    NewFile, files, lock,
+    NewFile,
+    calls::{CallCodec, CallRecord},
+    files, lock,
     queue::{Counts, Head, Job, Output, RecordOptions, Waiting},
     reason,
-    writer::Writer,
+    writer::{Writer, is_full},
 };
 
 /// Errors that prevent a recording.
@@ -67,6 +70,8 @@ pub struct Recorder {
     head: Mutex<Option<Head>>,
     counts: Arc<[Counts]>,
     waiting: Arc<Waiting>,
+    /// Number of recorded calls of each node whose calls are recorded, with its index in the graph.
+    calls: HashMap<String, (usize, AtomicU64)>,
     /// Outputs whose payload type has no codec.
     skipped: Vec<String>,
     /// Present during the run.
@@ -86,8 +91,12 @@ pub struct RecordReport {
     pub bytes: u64,
     /// Recorded streams, in graph order.
     pub streams: Vec<StreamRecord>,
+    /// Calls that are not in the recording, which cannot be checked from there on.
+    pub dropped_calls: u64,
     /// Outputs whose payload types cannot be recorded.
     pub skipped: Vec<String>,
+    /// True if the maximum size was reached.
+    pub is_full: bool,
     /// Reason why writing stopped early, such as a full disk.
     pub error: Option<String>,
 }
@@ -126,7 +135,14 @@ impl Recorder {
         graph: &CheckedGraph,
         options: &RecordOptions,
     ) -> Result<Arc<Self>, RecordError> {
-        let (outputs, skipped) = choose(graph, &options.streams)?;
+        let (mut outputs, skipped) = choose(graph, &options.streams)?;
+        let calls = if options.calls && options.streams.is_empty() {
+            let codec = Codec::of_static(&CallCodec);
+            outputs.push(Output { node: String::new(), port: "".into(), codec });
+            repeatable(graph)
+        } else {
+            HashMap::new()
+        };
         let file = NewFile::open(path).map_err(|error| {
             let reason = format!("the file cannot be created: {error}");
             RecordError::File { path: path.to_owned(), reason }
@@ -138,6 +154,7 @@ impl Recorder {
             outputs,
             head: Mutex::new(Some(Head { file, hashes, options: options.clone() })),
             waiting: Arc::new(waiting),
+            calls,
             skipped,
             queue: Mutex::default(),
             writer: Mutex::default(),
@@ -171,22 +188,32 @@ impl Recorder {
     pub fn finish(&self) -> RecordReport {
         drop(lock(&self.queue).take());
         let writer = lock(&self.writer).take();
-        let error = match writer.map(JoinHandle::join) {
-            None | Some(Ok(Ok(()))) => None,
-            Some(Ok(Err(error))) => Some(reason(&error)),
-            Some(Err(_)) => Some("the recorder thread panicked".to_owned()),
+        let (is_full, error) = match writer.map(JoinHandle::join) {
+            None | Some(Ok(Ok(()))) => (false, None),
+            Some(Ok(Err(error))) if is_full(&error) => (true, None),
+            Some(Ok(Err(error))) => (false, Some(reason(&error))),
+            Some(Err(_)) => (false, Some("the recorder thread panicked".to_owned())),
         };
         let streams = self.outputs.iter().zip(self.counts.iter());
-        let streams = streams.map(|(Output { node, port, .. }, counts)| StreamRecord {
-            output: format!("{node}.{port}"),
-            written: counts.written.load(Ordering::Relaxed),
-            dropped: counts.dropped.load(Ordering::Relaxed),
-        });
+        let is_calls = |(output, _): &(&Output, &Counts)| output.node.is_empty();
+        let dropped_calls = streams
+            .clone()
+            .find(is_calls)
+            .map_or(0, |(_, counts)| counts.dropped.load(Ordering::Relaxed));
+        let streams = streams.filter(|stream| !is_calls(stream)).map(
+            |(Output { node, port, .. }, counts)| StreamRecord {
+                output: format!("{node}.{port}"),
+                written: counts.written.load(Ordering::Relaxed),
+                dropped: counts.dropped.load(Ordering::Relaxed),
+            },
+        );
         RecordReport {
             path: self.path.clone(),
             bytes: self.path.metadata().map_or(0, |metadata| metadata.len()),
             streams: streams.collect(),
+            dropped_calls,
             skipped: self.skipped.clone(),
+            is_full,
             error,
         }
     }
@@ -203,9 +230,26 @@ impl Observer for Recorder {
     }
 
     fn sent(&self, node: &str, port: &str, now: Timestamp, packet: &Packet) {
-        let Some(stream) = self.stream(node, port) else { return };
-        // Holding the packet must not copy its payload.
-        let packet = packet.clone();
+        if let Some(stream) = self.stream(node, port) {
+            // Holding the packet must not copy its payload.
+            self.queue(stream, now, packet.clone());
+        }
+    }
+
+    fn called(&self, span: &CallSpan<'_>) {
+        if let Some((node, count)) = self.calls.get(span.node) {
+            // Only the thread of the node counts.
+            let number = count.fetch_add(1, Ordering::Relaxed);
+            let record = CallRecord::new(*node, number, span);
+            let header = Header { at: span.now, ..Header::default() };
+            self.queue(self.outputs.len() - 1, span.now, Packet::new(record, header));
+        }
+    }
+}
+
+impl Recorder {
+    /// Queues a packet for the writer, or counts it as dropped.
+    fn queue(&self, stream: usize, now: Timestamp, packet: Packet) {
         let bytes = packet.payload().map_or(0, AnyPayload::bulk_bytes);
         let queue = lock(&self.queue);
         let queue = queue.as_ref().filter(|_| self.waiting.has_room(bytes));
@@ -221,6 +265,16 @@ impl Observer for Recorder {
             self.counts[stream].dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
+}
+
+/// Nodes whose calls can be repeated: those with inputs and outputs that have no effects.
+fn repeatable(graph: &CheckedGraph) -> HashMap<String, (usize, AtomicU64)> {
+    let nodes = graph.nodes.iter().enumerate();
+    let nodes = nodes.filter(|(_, node)| {
+        let has_both = !node.def.is_source() && !node.def.outputs.is_empty();
+        has_both && !node.has_effects()
+    });
+    nodes.map(|(index, node)| (node.name.clone(), (index, AtomicU64::new(0)))).collect()
 }
 
 /// Selects the outputs of `graph` to record by `wanted`. Also returns the outputs that were not

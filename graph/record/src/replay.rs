@@ -3,17 +3,23 @@
 use std::{
     collections::BTreeMap,
     fs::File,
-    io::BufReader,
+    io::{BufReader, Read},
     path::{Path, PathBuf},
     sync::Arc,
 };
 
-use afferent_graph::{Codec, Cx, DynNode, Header, NodeError, PortId, Timestamp};
+use afferent_engine::RunError;
+use afferent_graph::{
+    Codec, Cx, DynNode, Header, NodeDef, NodeError, NodeSpec, PortId, SessionStart, Timestamp,
+};
 use afferent_spec::{CheckedGraph, OnError};
 use mcap::{Channel, McapError, Message, io::MessageReader, sans_io::LinearReaderOptions};
 use serde::Serialize;
 
-use crate::{files, reason};
+use crate::{
+    calls::{self, Recorded},
+    files, reason,
+};
 
 /// Maximum size of a record in bytes. No supported value is larger.
 const MAX_RECORD: usize = 1 << 30;
@@ -36,18 +42,21 @@ pub enum ReplayError {
         /// Path of the file.
         path: PathBuf,
     },
-    /// An output of a source is not in the recording.
+    /// An output of a replaced node is not in the recording.
     #[error(
-        "source {node} is not in the recording: {output} was not recorded; recorded streams are {known}"
+        "node {node} is not in the recording: {output} was not recorded; recorded streams are {known}"
     )]
     Missing {
-        /// Name of the source.
+        /// Name of the node.
         node: String,
         /// Name of the output.
         output: String,
         /// Streams of the recording.
         known: String,
     },
+    /// A node cannot be opened.
+    #[error(transparent)]
+    Open(#[from] RunError),
     /// The message type of a stream differs from that of the output.
     #[error("stream {stream} holds {recorded}, but the output of the graph has type {sent}")]
     Mismatch {
@@ -67,6 +76,8 @@ pub enum ReplayError {
 pub struct Recording {
     path: PathBuf,
     streams: Vec<RecordedStream>,
+    has_calls: bool,
+    start: Option<SessionStart>,
     /// Error at the end of the file, if it was truncated.
     cut: Option<String>,
 }
@@ -110,8 +121,11 @@ impl Recording {
                 Err(error) => cut = Some(error),
             }
         }
-        let channels = (0..=u16::MAX).filter_map(|id| messages.get_channel(id));
-        for found in channels.filter_map(|channel| stream(&channel)) {
+        let channels = || (0..=u16::MAX).filter_map(|id| messages.get_channel(id));
+        let has_calls = channels().any(|channel| channel.topic == calls::CHANNEL);
+        let start =
+            channels().find_map(|channel| Some(SessionStart { unix_ns: begin_ns(&channel)? }));
+        for found in channels().filter_map(|channel| stream(&channel)) {
             streams.entry((found.node.clone(), found.output.clone())).or_insert(found);
         }
         let cut = cut.map(|error| match error {
@@ -125,7 +139,20 @@ impl Recording {
                 None => ReplayError::Empty { path },
             });
         }
-        Ok(Self { path: path.to_owned(), streams: streams.into_values().collect(), cut })
+        Ok(Self {
+            path: path.to_owned(),
+            streams: streams.into_values().collect(),
+            has_calls,
+            start,
+            cut,
+        })
+    }
+
+    /// True if the file `path` begins like a recording.
+    pub fn is_recording(path: &Path) -> bool {
+        let mut magic = [0; mcap::MAGIC.len()];
+        let read = File::open(path).and_then(|mut file| file.read_exact(&mut magic));
+        read.is_ok() && magic == mcap::MAGIC
     }
 
     /// Path of the file.
@@ -158,18 +185,23 @@ impl Recording {
         changed.map(|(name, _)| name).collect()
     }
 
-    /// Replaces every source of `graph` with the recording: each sends the recorded packets at the
-    /// recorded times. Returns the names of the replaced nodes.
+    /// Replaces the sources of `graph` with the recording, and unless `executes` also the nodes with
+    /// effects, such as tools and loudspeakers: each sends the recorded packets at the recorded
+    /// times. Returns the names of the replaced nodes.
     ///
     /// A missing stream is an error only if the output is connected.
     ///
     /// # Errors
     /// [`ReplayError::Missing`] and [`ReplayError::Mismatch`].
-    pub fn replace_sources(&self, graph: &mut CheckedGraph) -> Result<Vec<String>, ReplayError> {
+    pub fn replace_nodes(
+        &self,
+        graph: &mut CheckedGraph,
+        executes: bool,
+    ) -> Result<Vec<String>, ReplayError> {
         let mut replaced = Vec::new();
         for node_index in 0..graph.nodes.len() {
             let node = &graph.nodes[node_index];
-            if !node.def.is_source() {
+            if !node.def.is_source() && (executes || !node.has_effects()) {
                 continue;
             }
             let mut codecs = Vec::new();
@@ -204,8 +236,11 @@ impl Recording {
             let (path, name) = (self.path.clone(), node.name.clone());
             // Restarting cannot repair a faulty file.
             graph.nodes[node_index].on_error = OnError::Stop;
-            let replayed = graph.nodes[node_index].def.with_open(move |_| {
-                let source = Replay::open(&path, name.clone(), codecs.clone());
+            // Besides its packets, a node with inputs waits for the recorded times.
+            let spec = NodeSpec { timed: true, ..(**graph.nodes[node_index].def.spec()).clone() };
+            let has_inputs = !spec.is_source();
+            let replayed = NodeDef::from_fn(spec, move |_| {
+                let source = Replay::open(&path, name.clone(), has_inputs, codecs.clone());
                 let source = source.map_err(|error| NodeError::File {
                     path: path.clone(),
                     reason: error.to_string(),
@@ -215,6 +250,37 @@ impl Recording {
             graph.nodes[node_index].def = replayed;
         }
         Ok(replaced)
+    }
+
+    /// Session start, for nodes that use the civil time; `None` in a file of another program.
+    pub fn start(&self) -> Option<SessionStart> {
+        self.start
+    }
+
+    /// True if the calls of the run were recorded, because it ran on the real clock.
+    pub fn has_calls(&self) -> bool {
+        self.has_calls
+    }
+
+    /// Calls a function for every packet and call in file order.
+    pub(crate) fn for_each_message(
+        &self,
+        mut visit: impl FnMut(Recorded<'_>),
+    ) -> Result<(), ReplayError> {
+        for message in messages(&self.path)? {
+            let Ok(message) = message else { break };
+            if message.channel.topic == calls::CHANNEL {
+                let record = calls::read(&message.data)
+                    .map_err(|reason| ReplayError::File { path: self.path.clone(), reason })?;
+                visit(Recorded::Call(record));
+            } else if let (Some((node, output, _)), Some(at)) =
+                (origin(&message), captured(&message))
+            {
+                let (sequence, bytes) = (message.sequence, &*message.data);
+                visit(Recorded::Packet { node, output, sequence, at, bytes });
+            }
+        }
+        Ok(())
     }
 
     /// Calls a function for every packet in file order, with node, output, timestamp, and value.
@@ -278,9 +344,11 @@ fn begin_ns(channel: &Channel<'_>) -> Option<u64> {
     channel.metadata.get("begin_ns")?.parse().ok()
 }
 
-/// Source that sends the recorded packets of a node.
+/// Node that sends the recorded packets of another one.
 struct Replay {
     node: String,
+    /// True if packets arrive, which are ignored.
+    has_inputs: bool,
     codecs: Vec<(Arc<str>, PortId, Codec)>,
     messages: Messages,
     next: Option<Next>,
@@ -300,9 +368,10 @@ impl Replay {
     fn open(
         path: &Path,
         node: String,
+        has_inputs: bool,
         codecs: Vec<(Arc<str>, PortId, Codec)>,
     ) -> Result<Self, ReplayError> {
-        let mut replay = Self { node, codecs, messages: messages(path)?, next: None };
+        let mut replay = Self { node, has_inputs, codecs, messages: messages(path)?, next: None };
         replay.advance();
         Ok(replay)
     }
@@ -324,24 +393,45 @@ impl Replay {
     }
 }
 
+impl Replay {
+    /// Sends the next packet if it is due; returns true if it did.
+    fn send_due(&mut self, cx: &mut Cx<'_>) -> Result<bool, NodeError> {
+        let due = self.next.take_if(|next| next.sent <= cx.now());
+        let Some(Next { name, port, codec, at, bytes, .. }) = due else { return Ok(false) };
+        let packet = codec.decode(&bytes, Header { at, ..Header::default() });
+        let packet = packet
+            .map_err(|reason| NodeError::InvalidInput { port: name.to_string().into(), reason })?;
+        cx.send_packet(port, packet);
+        self.advance();
+        Ok(true)
+    }
+
+    fn wake(&self, cx: &mut Cx<'_>) {
+        if let Some(next) = &self.next {
+            cx.wake_at(next.sent);
+        }
+    }
+}
+
 impl DynNode for Replay {
     fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
-        if let Some(Next { name, port, codec, at, bytes, .. }) =
-            self.next.take_if(|next| next.sent <= cx.now())
-        {
-            let header = Header { at, ..Header::default() };
-            let packet = codec.decode(&bytes, header);
-            let packet = packet.map_err(|reason| NodeError::InvalidInput {
-                port: name.to_string().into(),
-                reason,
-            })?;
-            cx.send_packet(port, packet);
-            self.advance();
+        if self.has_inputs {
+            // What a node sends follows a packet that it receives.
+            while self.send_due(cx)? {}
+            self.wake(cx);
+            return Ok(());
         }
+        self.send_due(cx)?;
         match &self.next {
             Some(next) => cx.resume_at(next.sent),
             None => cx.end(),
         }
+        Ok(())
+    }
+
+    fn cancel(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
+        // The interrupt has canceled the next call.
+        self.wake(cx);
         Ok(())
     }
 }

@@ -1,6 +1,7 @@
 //! Writer thread of a recording, which writes chunk by chunk.
 
 use std::{
+    collections::BTreeMap,
     fs::File,
     io::{self, BufWriter, ErrorKind},
     sync::{
@@ -14,7 +15,11 @@ use std::{
 use afferent_graph::{Codec, Timestamp};
 use mcap::{Attachment, McapError, WriteOptions, records::MessageHeader};
 
-use crate::queue::{Counts, Head, Job, Output, Waiting};
+use crate::{
+    calls,
+    queue::{Counts, Head, Job, Output, Waiting},
+    reason,
+};
 
 /// Maximum time between flushes. A killed process loses at most this much of the recording.
 const FLUSH_PERIOD: Duration = Duration::from_secs(1);
@@ -57,7 +62,6 @@ pub(crate) struct Writer {
 struct Channel {
     id: u16,
     codec: Codec,
-    sequence: u32,
     /// Packets in the open chunk.
     open: u64,
 }
@@ -96,12 +100,17 @@ impl Writer {
         let mut channels = Vec::new();
         for Output { node, port, codec } in outputs {
             let schema = out.add_schema(codec.message(), "ros2msg", codec.schema().as_bytes())?;
-            let begin_ns = begin.to_string();
-            let metadata = [("node", node.as_str()), ("output", &**port), ("begin_ns", &*begin_ns)];
-            let metadata = metadata.map(|(name, value)| (name.to_owned(), value.to_owned()));
-            let topic = format!("{node}/{port}");
-            let id = out.add_channel(schema, &topic, "cdr", &metadata.into())?;
-            channels.push(Channel { id, codec: *codec, sequence: 0, open: 0 });
+            let mut metadata = BTreeMap::from([("begin_ns".to_owned(), begin.to_string())]);
+            let topic = match node.is_empty() {
+                true => calls::CHANNEL.to_owned(),
+                false => {
+                    metadata.insert("node".to_owned(), node.clone());
+                    metadata.insert("output".to_owned(), port.to_string());
+                    format!("{node}/{port}")
+                }
+            };
+            let id = out.add_channel(schema, &topic, "cdr", &metadata)?;
+            channels.push(Channel { id, codec: *codec, open: 0 });
         }
         // In a chunk of their own, which readers find even if the file is truncated later.
         out.flush()?;
@@ -120,7 +129,7 @@ impl Writer {
 
     /// Writes until the queue is closed. After an error or at the maximum size it only counts.
     pub(crate) fn run(mut self, jobs: &Receiver<Job>) -> Result<(), McapError> {
-        let mut result = Ok(());
+        let (mut result, mut has_failed) = (Ok(()), false);
         let mut flushed = Instant::now();
         loop {
             let job = match jobs.recv_timeout(FLUSH_PERIOD) {
@@ -139,6 +148,12 @@ impl Writer {
             if result.is_ok() && self.open > 0 && flushed.elapsed() >= FLUSH_PERIOD {
                 result = self.close_chunk();
                 flushed = Instant::now();
+            }
+            if let Err(error) = &result
+                && !std::mem::replace(&mut has_failed, true)
+            {
+                let reason = reason(error);
+                tracing::warn!("the recording stops, and the graph continues: {reason}");
             }
         }
         result.and_then(|()| self.finish())
@@ -170,11 +185,11 @@ impl Writer {
         let on_wall = |at: Timestamp| self.begin.saturating_add_signed(at.0);
         let header = MessageHeader {
             channel_id: channel.id,
-            sequence: channel.sequence,
+            // Gaps show packets that were not recorded.
+            sequence: job.packet.header.sequence as u32,
             log_time: on_wall(job.now),
             publish_time: on_wall(job.packet.header.at),
         };
-        channel.sequence = channel.sequence.wrapping_add(1);
         channel.open += 1;
         (self.open, self.end) = (open, end);
         let written = match &mut self.out {
@@ -226,7 +241,14 @@ impl Writer {
 }
 
 fn full() -> McapError {
-    io::Error::new(ErrorKind::StorageFull, "the maximum file size is reached").into()
+    io::Error::new(ErrorKind::QuotaExceeded, "the maximum file size is reached").into()
+}
+
+/// True if the recording ended at [`RecordOptions::max_bytes`](crate::RecordOptions::max_bytes).
+pub(crate) fn is_full(error: &McapError) -> bool {
+    // The system's errors have a number.
+    matches!(error, McapError::Io(error)
+        if error.kind() == ErrorKind::QuotaExceeded && error.raw_os_error().is_none())
 }
 
 /// Media type of the file `name`, by its extension.

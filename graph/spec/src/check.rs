@@ -5,10 +5,12 @@
 //! | `params` | the settings of each node, then the node's own check                 |
 //! | `wiring` | every input stream: names, types, what happens under load            |
 //! | `flow`   | the whole: cycles, sources, nodes that nothing reaches or that reach nothing |
+//! | `files`  | outputs that overwrite inputs or other outputs                         |
 //! | `watch`  | budgets, the waterfall and the interrupt                             |
 //!
 //! A fault is told once: what depends on a name that is not known is not looked at.
 
+mod files;
 mod flow;
 mod params;
 mod watch;
@@ -91,6 +93,7 @@ pub fn check(
     checker.names();
     let params: Vec<_> =
         (0..checker.graph.nodes.len()).map(|node| checker.params(node, services)).collect();
+    checker.files(&loaded.origin, &params);
     checker.wiring();
     checker.watched();
     checker.flow();

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use afferent_graph::{NodeDef, OnFull, ParamValues, PortId, PortKind, Weight};
+use afferent_graph::{
+    NodeDef, OnFull, ParamKind, ParamValue, ParamValues, PortId, PortKind, Weight,
+};
 
 use crate::{OnError, OnTimeFault, Schedule, SyncPolicy};
 
@@ -86,6 +88,14 @@ pub struct CheckedNode {
 }
 
 impl CheckedNode {
+    /// True if a call acts on the world beyond the graph: the node type does, or it writes a file.
+    pub fn has_effects(&self) -> bool {
+        let writes = |name: &str| matches!(self.params.get(name), Some(ParamValue::Path(_)));
+        let mut outputs =
+            self.def.params.iter().filter(|param| param.kind == ParamKind::OutputPath);
+        self.def.has_effects || outputs.any(|param| writes(&param.name))
+    }
+
     /// Node with default settings.
     pub fn new(name: impl Into<String>, def: NodeDef) -> Self {
         let (name, params) = (name.into(), ParamValues::new());

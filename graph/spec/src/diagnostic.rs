@@ -82,8 +82,12 @@ impl Location {
 
     /// Folder of the file; `None` for the command line.
     pub(crate) fn folder(&self) -> Option<&Path> {
-        let is_file = self.source.order == 0 || self.source.order >= Source::PARTS;
-        Path::new(&self.source.name).parent().filter(|_| is_file)
+        Path::new(&self.source.name).parent().filter(|_| !self.is_command_line())
+    }
+
+    /// True for a value of the command line.
+    pub(crate) fn is_command_line(&self) -> bool {
+        (1..Source::PARTS).contains(&self.source.order)
     }
 
     /// Text of the span.

@@ -132,6 +132,7 @@ impl Node for Speaker {
     // Other nodes must not delay the device.
     const WEIGHT: Weight = Weight::Heavy;
     const TIMED: bool = true;
+    const HAS_EFFECTS: bool = true;
     const LATENCY: &'static str = "buffer, plus the latency of the device";
 
     fn check(params: &SpeakerParams, _: &OpenCx) -> Result<(), NodeError> {

@@ -5,7 +5,9 @@ mod file;
 
 use std::{path::PathBuf, time::Duration};
 
-use afferent_graph::{Cx, Node, NodeError, OpenCx, Port, Timestamp, Weight, params, ports};
+use afferent_graph::{
+    Cx, Node, NodeError, OpenCx, Port, SessionStart, Timestamp, Weight, params, ports,
+};
 use afferent_messages::{Text, ToolMessage};
 use serde_json::{Map, Value, json};
 
@@ -28,7 +30,7 @@ params! {
 /// The file `tools` defines each tool under its name:
 ///
 /// ```yaml
-/// get_time:  {time: {}}                              # {"time": "16:10", "day": "monday"}
+/// get_time:  {time: {}}                              # {"time": "16:10", "day": "monday"}, local
 /// set_timer: {timer: {}}                             # hours, minutes, seconds: {"ok": true}
 /// where_is:  {table: {of: thing, gives: location, rows: {keys: on the table}}}
 /// set_light: {http: "http://127.0.0.1:8080/light", timeout: 2s}
@@ -37,8 +39,8 @@ params! {
 /// ```
 ///
 /// A command receives the arguments as JSON on standard input, a server as the body of a `POST`;
-/// both return a JSON object. A call that takes longer than `timeout` is stopped. An interrupt
-/// stops the current call; timers continue, even after the end of the input stream.
+/// both return a JSON object. A call that takes longer than `timeout` is stopped, with every process
+/// of the process group of a command. An interrupt stops the current call; timers continue, even after the end of the input stream.
 ///
 /// Latency: that of the tool.
 ///
@@ -60,6 +62,7 @@ params! {
 pub struct Tool {
     tools: Tools,
     params: ToolParams,
+    start: SessionStart,
     /// Expiry of each timer and the turn that set it, in order of expiry.
     timers: Vec<(Timestamp, u64)>,
 }
@@ -88,7 +91,7 @@ impl Tool {
         match &tool.kind {
             ToolKind::Answer(value) => Ok(value.clone()),
             ToolKind::Table(table) => table.find(&arguments),
-            ToolKind::Time => Ok(call::local_time()),
+            ToolKind::Time => Ok(call::local_time(self.start.unix_ns(cx.now()))),
             ToolKind::Timer => {
                 let expiry = cx.now() + call::timer_duration(&arguments)?;
                 let index = self.timers.partition_point(|(at, _)| *at <= expiry);
@@ -116,14 +119,16 @@ impl Node for Tool {
     // A call blocks until the tool returns.
     const WEIGHT: Weight = Weight::Heavy;
     const TIMED: bool = true;
+    const HAS_EFFECTS: bool = true;
     const LATENCY: &'static str = "that of the tool";
 
     fn check(params: &ToolParams, _: &OpenCx) -> Result<(), NodeError> {
         Tools::open(&params.tools).map(drop)
     }
 
-    fn open(params: ToolParams, _: &OpenCx) -> Result<Self, NodeError> {
-        Ok(Self { tools: Tools::open(&params.tools)?, params, timers: Vec::new() })
+    fn open(params: ToolParams, cx: &OpenCx) -> Result<Self, NodeError> {
+        let start = cx.services.need().copied().unwrap_or_else(|_| SessionStart::now());
+        Ok(Self { tools: Tools::open(&params.tools)?, params, start, timers: Vec::new() })
     }
 
     fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
@@ -199,6 +204,33 @@ mod tests {
         check("x: {time: {}}", "x", "[]", "{\"error\":\"arguments [] are not a JSON object\"}");
     }
 
+    /// Runs in a process of its own with `TZ` set.
+    #[test]
+    fn the_time_is_that_of_the_session_in_the_local_zone() {
+        let Ok(expected) = std::env::var("AFFERENT_TEST_TIME") else {
+            for (zone, time) in [("Asia/Tokyo", "21:00"), ("CST6", "06:00"), ("UTC", "12:00")] {
+                let mut test = std::process::Command::new(std::env::current_exe().unwrap());
+                test.args(["--exact", std::thread::current().name().unwrap()]);
+                test.env("AFFERENT_TEST_TIME", time).env("TZ", zone);
+                let output = test.output().unwrap();
+                assert!(output.status.success(), "{zone}: {output:?}");
+            }
+            return;
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("tools.yaml");
+        fs::write(&path, "x: {time: {}}").unwrap();
+        let values: ParamValues = [("tools".to_owned(), ParamValue::Path(path))].into();
+        let params = ToolParams::from_values(&values).unwrap();
+        let cx = OpenCx::with_service(SessionStart::VIRTUAL);
+        let mut bench = NodeBench::new(Tool::open(params, &cx).unwrap());
+        let call = ToolMessage { turn: 1, tool: "x".into(), json: "{}".into() };
+        let sent = bench.call(Tool::CALLS, Timestamp(0), call).unwrap();
+        let json = &sent[0].1.get::<ToolMessage>().unwrap().json;
+        assert!(json.contains(&format!("\"time\":\"{expected}\"")), "{json}");
+        assert!(json.contains("\"day\":\"saturday\""), "{json}");
+    }
+
     #[test]
     fn timers_expire_in_order() {
         let (mut bench, _folder) = open("t: {timer: {}}").unwrap();
@@ -228,6 +260,8 @@ mod tests {
         check("x: {command: [no-such-program]}", "x", "{}", "{\"error\":\"no-such-program: ");
         let slow = "x: {command: [sleep, '60'], timeout: 50ms}";
         check(slow, "x", "{}", "{\"error\":\"sleep took longer than 50ms\"}");
+        let leaves = "x: {command: [sh, -c, \"echo '{}'; sleep 30 &\"], timeout: 5s}";
+        check(leaves, "x", "{}", "{}");
         let silent = "x: {command: [sh, -c, \"echo '{}'; exec >&-; sleep 3\"], timeout: 50ms}";
         check(silent, "x", "{}", "{\"error\":\"sh took longer than 50ms\"}");
         check(
@@ -236,6 +270,19 @@ mod tests {
             "{}",
             "{\"error\":\"yes returned more than 65536 bytes\"}",
         );
+    }
+
+    /// A descendant would write a file after the timeout.
+    #[test]
+    #[cfg(unix)]
+    fn descendants_of_a_stopped_command_end() {
+        let tools = "x: {command: [sh, -c, \"(sleep 0.5; touch late) & sleep 60\"], timeout: 50ms}";
+        let (mut bench, folder) = open(tools).unwrap();
+        let call = ToolMessage { turn: 1, tool: "x".into(), json: "{}".into() };
+        let sent = bench.call(Tool::CALLS, Timestamp(0), call).unwrap();
+        assert!(sent[0].1.get::<ToolMessage>().unwrap().json.contains("took longer"));
+        std::thread::sleep(Duration::from_secs(1));
+        assert!(!folder.path().join("late").exists());
     }
 
     #[test]

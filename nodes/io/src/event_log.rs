@@ -7,7 +7,7 @@ use std::{
 };
 
 use afferent_graph::{
-    Cx, Field, Header, Node, NodeError, OpenCx, Packet, Port, choices, params, ports,
+    Cx, Field, Header, Node, NodeError, OpenCx, OutputPath, Packet, Port, choices, params, ports,
 };
 use serde::ser::{SerializeMap, Serializer};
 
@@ -74,7 +74,7 @@ params! {
         /// Format of the lines.
         pub format: LogFormat = "text";
         /// Path of the file; standard output if absent.
-        pub path: Option<PathBuf>;
+        pub path: Option<OutputPath>;
     }
 }
 
@@ -107,7 +107,7 @@ impl Node for EventLog {
 
     fn open(params: EventLogParams, _: &OpenCx) -> Result<Self, NodeError> {
         let (name, writer): (_, Box<dyn Write + Send>) = match &params.path {
-            Some(path) => (path.as_path(), Box::new(output::create_file(path)?)),
+            Some(path) => (&**path, Box::new(output::create_file(path)?)),
             None => (Path::new("standard output"), Box::new(io::stdout())),
         };
         Ok(Self::new(params.format, name, writer))
@@ -137,7 +137,10 @@ impl Node for EventLog {
             self.writer.write_all(&self.line)?;
             self.writer.flush()
         });
-        written.map_err(|error| file_error(&self.path, format!("cannot write it: {error}")))
+        written.map_err(|error| match error.kind() {
+            io::ErrorKind::BrokenPipe => NodeError::Closed,
+            _ => file_error(&self.path, format!("cannot write it: {error}")),
+        })
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::{fs, path::PathBuf};
 
-use afferent_graph::{Cx, Node, NodeError, OpenCx, Port, Weight, params, ports};
+use afferent_graph::{Cx, Node, NodeError, OpenCx, OutputPath, Port, Weight, params, ports};
 use afferent_messages::Image;
 
 use crate::output::{self, file_error};
@@ -23,7 +23,7 @@ use crate::output::{self, file_error};
 /// use afferent_nodes_io::{ImageWriter, ImageWriterParams};
 ///
 /// let path = std::env::temp_dir().join(format!("afferent-images-{}", std::process::id()));
-/// let params = ImageWriterParams { path: path.clone() };
+/// let params = ImageWriterParams { path: OutputPath(path.clone()) };
 /// let mut bench = NodeBench::new(ImageWriter::open(params, &OpenCx::default())?);
 /// let image = Image::new(PixelFormat::Mono8, 2, 1, 2, &[7, 9])?;
 /// bench.call(ImageWriter::IMAGES, Timestamp::ZERO, image.clone())?;
@@ -40,7 +40,7 @@ params! {
     /// Settings of [`ImageWriter`].
     pub struct ImageWriterParams {
         /// Folder that the PNG files are written to.
-        pub path: PathBuf;
+        pub path: OutputPath;
     }
 }
 
@@ -66,7 +66,7 @@ impl Node for ImageWriter {
 
     fn open(params: ImageWriterParams, _: &OpenCx) -> Result<Self, NodeError> {
         output::create_folder(&params.path)?;
-        Ok(Self { folder: params.path })
+        Ok(Self { folder: params.path.0 })
     }
 
     fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
@@ -91,7 +91,8 @@ mod tests {
     use crate::testing::TempFolder;
 
     fn open(path: PathBuf) -> Result<NodeBench<ImageWriter>, NodeError> {
-        ImageWriter::open(ImageWriterParams { path }, &OpenCx::default()).map(NodeBench::new)
+        ImageWriter::open(ImageWriterParams { path: OutputPath(path) }, &OpenCx::default())
+            .map(NodeBench::new)
     }
 
     /// An image of 8 × 3 pixels.
@@ -122,7 +123,7 @@ mod tests {
         let file = folder.path("file");
         fs::write(&file, "").unwrap();
         for path in [file.clone(), file.join("below")] {
-            let params = ImageWriterParams { path: path.clone() };
+            let params = ImageWriterParams { path: OutputPath(path.clone()) };
             let error = ImageWriter::check(&params, &OpenCx::default()).unwrap_err();
             assert!(error.to_string().contains("is a file, not a folder"), "{error}");
             assert_eq!(open(path).err(), Some(error));

@@ -1,8 +1,10 @@
 //! Audio into a WAV file.
 
-use std::{fs::File, io::BufWriter, path::PathBuf, time::Duration};
+use std::{fs::File, io::BufWriter, time::Duration};
 
-use afferent_graph::{Cx, Node, NodeError, OpenCx, Port, Timestamp, choices, params, ports};
+use afferent_graph::{
+    Cx, Node, NodeError, OpenCx, OutputPath, Port, Timestamp, choices, params, ports,
+};
 use afferent_messages::{AudioBlock, Gain, Played, Playout, SampleRate};
 use hound::{WavSpec, WavWriter};
 
@@ -76,7 +78,7 @@ params! {
     /// Settings of [`WavSink`].
     pub struct WavSinkParams {
         /// Path of the WAV file.
-        pub path: PathBuf;
+        pub path: OutputPath;
         /// Sample format.
         pub bits: SampleFormat = "16", unit "bits";
         /// `max` writes audio when it arrives, `realtime` when a loudspeaker would play it.
@@ -367,6 +369,8 @@ fn write_error(path: &std::path::Path, error: hound::Error) -> NodeError {
 mod tests {
     use afferent_graph::{NodeBench, ParamValue, Params};
     use hound::WavReader;
+
+    use std::path::PathBuf;
 
     use super::*;
     use crate::testing::TempFolder;

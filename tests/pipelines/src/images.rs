@@ -56,7 +56,7 @@ fn images_of_every_format_are_replayed_bit_exactly() {
 
         let recording = Recording::open(&path).unwrap();
         assert_eq!(recording.streams()[0].message, "sensor_msgs/msg/CompressedImage");
-        assert_eq!(recording.replace_sources(&mut graph).unwrap(), ["pattern"]);
+        assert_eq!(recording.replace_nodes(&mut graph, false).unwrap(), ["pattern"]);
         let runs = [(); 2].map(|()| replay(&recording, &graph));
         for (again, verdicts) in &runs {
             assert_eq!(*again, live, "{format}");
@@ -135,7 +135,7 @@ nodes:
     let report = recorder.finish();
     assert_eq!((report.written(), report.dropped()), (40, 0), "{report:?}");
     let recording = Recording::open(&path).unwrap();
-    recording.replace_sources(&mut graph).unwrap();
+    recording.replace_nodes(&mut graph, false).unwrap();
     let runs = [(); 2].map(|()| replay(&recording, &graph).1);
     assert!(runs[0].iter().all(|verdict| verdict.is_equal() && verdict.packets == 20));
     assert_ne!(runs[0][0].hash, runs[0][1].hash);

@@ -237,6 +237,8 @@ pub struct Failure {
     pub node: String,
     /// Kind of failure.
     pub kind: FailureKind,
+    /// Session time, in nanoseconds.
+    pub at_ns: u64,
     /// Error, or message of the panic.
     pub message: String,
     /// Reaction to the failure.
@@ -257,7 +259,7 @@ pub enum Handled {
 }
 
 /// Kind of failure.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureKind {
     /// The node returned an error.
@@ -268,13 +270,17 @@ pub enum FailureKind {
     Late,
     /// The node did not return from a call, and its thread was abandoned.
     Stuck,
+    /// The node ended because nothing reads its output any more. Neither logged nor counted.
+    Closed,
 }
 
 impl std::fmt::Display for Failure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { node, kind, message, .. } = self;
         match kind {
-            FailureKind::Error | FailureKind::Late => write!(f, "node {node}: {message}"),
+            FailureKind::Error | FailureKind::Late | FailureKind::Closed => {
+                write!(f, "node {node}: {message}")
+            }
             FailureKind::Panic => write!(f, "node {node} panicked: {message}"),
             FailureKind::Stuck => write!(f, "node {node} is stuck: {message}"),
         }

@@ -285,6 +285,7 @@ mod tests {
             failures: vec![Failure {
                 node: "vad".to_owned(),
                 kind: FailureKind::Panic,
+                at_ns: 0,
                 message: "oh".to_owned(),
                 handled: Handled::Stopped,
             }],

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use afferent_graph::{Packet, Timestamp};
+use afferent_graph::{Header, Joined, Packet, Timestamp};
 
 use crate::{ClockKind, Failure};
 
@@ -49,7 +49,7 @@ impl Default for RunOptions {
 }
 
 /// One call of a node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 pub struct CallSpan<'s> {
     /// Name of the node.
     pub node: &'s str,
@@ -63,6 +63,36 @@ pub struct CallSpan<'s> {
     pub real_ns: (u64, u64),
     /// Time in models, in nanoseconds.
     pub model_ns: u64,
+    /// Reason of the call.
+    pub cause: CallCause,
+    /// Session time at the start.
+    pub now: Timestamp,
+    /// Header that its packets inherit.
+    pub origin: &'s Header,
+    /// Packets of the secondary inputs.
+    pub joined: &'s [Joined],
+    /// True if an interrupt made the call obsolete before its end.
+    pub canceled: bool,
+}
+
+/// Reason of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CallCause {
+    /// A time has come, or the node asked for another call.
+    Due,
+    /// A packet.
+    Packet {
+        /// Index of its edge in the graph.
+        edge: usize,
+        /// Its sequence number.
+        sequence: u64,
+        /// Number of restarts of its sender.
+        restarts: u32,
+    },
+    /// An interrupt.
+    Cancel,
+    /// The end of the inputs.
+    Finish,
 }
 
 /// Observer of a running graph. Called on the threads of the nodes: be quick, and do not block.

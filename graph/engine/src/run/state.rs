@@ -8,8 +8,10 @@ use std::sync::{
 use afferent_graph::Timestamp;
 
 use crate::{
-    Failure, FailureKind, Handled, InterruptHandle, Observer, StopHandle, clock::Clock,
+    Failure, FailureKind, Handled, InterruptHandle, Observer, StopHandle,
+    clock::Clock,
     metrics::budget::Meter,
+    supervision::{current_call::CurrentCall, failure_log::FailureLog},
 };
 use afferent_spec::CheckedGraph;
 
@@ -21,20 +23,22 @@ pub(crate) struct Shared {
     /// Sources stop at this time.
     pub(crate) end: Option<Timestamp>,
     pub(crate) observers: Vec<Arc<dyn Observer>>,
-    /// Node that each thread is calling; read if the call does not return.
-    pub(crate) calling: Vec<Arc<AtomicUsize>>,
+    /// Call that each thread is in.
+    pub(crate) current_calls: Vec<Arc<CurrentCall>>,
     /// Set by a thread that dropped packets in flight.
     pub(crate) cut: AtomicBool,
     /// Number of sinks that have not ended.
     pub(crate) sinks: AtomicUsize,
     /// Failures of nodes.
     pub(crate) failures: Mutex<Vec<Failure>>,
+    pub(crate) failure_log: Mutex<FailureLog>,
     /// Meters of the budgets.
     pub(crate) meters: Vec<Arc<Meter>>,
 }
 
 impl Shared {
     pub(crate) fn fail(&self, failure: Failure) {
+        self.failure_log.lock().unwrap_or_else(PoisonError::into_inner).log(&failure);
         self.observers.iter().for_each(|observer| observer.failed(&failure));
         if failure.handled == Handled::Stopped {
             self.failures.lock().unwrap_or_else(PoisonError::into_inner).push(failure);
@@ -48,7 +52,8 @@ impl Shared {
         }
         self.stop.stop();
         let (kind, handled) = (FailureKind::Panic, Handled::Stopped);
-        let failure = Failure { node, kind, message, handled };
+        let failure = Failure { node, kind, at_ns: self.clock.real_ns(), message, handled };
+        self.failure_log.lock().unwrap_or_else(PoisonError::into_inner).log(&failure);
         self.failures.lock().unwrap_or_else(PoisonError::into_inner).push(failure);
     }
 

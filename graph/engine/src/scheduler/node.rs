@@ -4,7 +4,6 @@ use std::{
     any::Any,
     mem,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::atomic::Ordering,
     time::Duration,
 };
 
@@ -14,7 +13,7 @@ use afferent_graph::{
 };
 
 use crate::{
-    CallSpan, Failure, FailureKind, Handled, JoinCounts,
+    CallCause, CallSpan, Failure, FailureKind, Handled, JoinCounts,
     clock::{
         Moment, ThreadClock,
         generation::{self, Watermark},
@@ -50,6 +49,8 @@ pub(crate) struct Runner {
     pub(crate) needs_watermark: bool,
     /// True if the watermark has changed and was not sent yet.
     pub(crate) watermark_changed: bool,
+    /// True if an interrupt made the last watched call obsolete before its end.
+    pub(crate) was_canceled: bool,
     /// True if its packets may go to another thread at once, because no interrupt can make them
     /// obsolete.
     pub(crate) sends_remote: bool,
@@ -186,8 +187,15 @@ impl Runner {
     ) -> Result<(), Box<Failure>> {
         let (start, input_index) = (watch.moment, input.as_ref().map(|(index, _)| *index));
         let mut before = None;
+        let mut cause = match method {
+            NodeMethod::Process => CallCause::Due,
+            NodeMethod::Cancel => CallCause::Cancel,
+            NodeMethod::Finish => CallCause::Finish,
+        };
         if let Some((index, packet)) = &input {
             let input = &self.inputs[*index];
+            let Header { sequence, restarts, .. } = packet.header;
+            cause = CallCause::Packet { edge: input.edge, sequence, restarts };
             // Packets that a node sends at a time do not derive from a feedback packet, unless it
             // is still handling that packet.
             before = input.feedback.then_some(self.context.origin);
@@ -233,7 +241,7 @@ impl Runner {
         }
         self.stamp(end, watch.is_virtual);
         if self.is_watched {
-            self.show(shared, watch.thread, input_index, (start, end), model_ns);
+            self.show(shared, watch.thread, cause, (start, end), model_ns);
         }
         if self.sends_remote {
             self.send_remote();
@@ -320,9 +328,13 @@ impl Runner {
         busy_ns: u64,
     ) -> Option<Box<Failure>> {
         let obsolete = self.has_pending_interrupt(shared);
+        self.was_canceled = obsolete;
         let failure = match ended {
             Err(panic) => Some((FailureKind::Panic, panic_text(&*panic).to_owned())),
             Ok(Some(error)) if obsolete && error.is_canceled() => None,
+            Ok(Some(error)) if matches!(*error, NodeError::Closed) => {
+                Some((FailureKind::Closed, error.to_string()))
+            }
             Ok(Some(error)) => Some((FailureKind::Error, error.to_string())),
             Ok(None) if busy_ns > self.deadline_ns => {
                 self.stats.overruns += 1;
@@ -340,10 +352,13 @@ impl Runner {
             self.outbox.clear();
         }
         let (kind, message) = failure?;
-        self.stats.errors += 1;
-        self.stats.last_error = Some(message.clone());
-        let (node, handled) = (self.name.clone(), Handled::Stopped);
-        Some(Box::new(Failure { node, kind, message, handled }))
+        if kind != FailureKind::Closed {
+            self.stats.errors += 1;
+            self.stats.last_error = Some(message.clone());
+        }
+        // The worker adds the time and the reaction.
+        let (node, at_ns, handled) = (self.name.clone(), 0, Handled::Stopped);
+        Some(Box::new(Failure { node, kind, at_ns, message, handled }))
     }
 
     /// Applies the degrade policy: replaces the packets of a call that `failed`, and keeps those of
@@ -421,7 +436,7 @@ impl Runner {
         &mut self,
         shared: &Shared,
         thread: usize,
-        input: Option<usize>,
+        cause: CallCause,
         (start, end): (Moment, Moment),
         model_ns: u64,
     ) {
@@ -440,9 +455,27 @@ impl Runner {
         let sent = self.outbox.iter().next().filter(|_| self.is_source);
         let trace = sent.map_or(self.context.origin.trace, |(_, packet)| packet.header.trace);
         let (node, real_ns) = (self.name.as_str(), (start.real_ns, end.real_ns));
+        let input = match cause {
+            CallCause::Packet { edge, .. } => self.inputs.iter().find(|input| input.edge == edge),
+            _ => None,
+        };
         let is_called_with_input = input.is_some();
-        let input = input.map(|index| &*self.inputs[index].inbound.name);
-        let span = CallSpan { node, thread, input, trace, real_ns, model_ns };
+        let input = input.map(|input| &*input.inbound.name);
+        let joined = self.join.as_deref().map_or(&[][..], |join| &join.joined);
+        let (now, origin, canceled) = (start.now, &self.context.origin, self.was_canceled);
+        let span = CallSpan {
+            node,
+            thread,
+            input,
+            trace,
+            real_ns,
+            model_ns,
+            cause,
+            now,
+            origin,
+            joined,
+            canceled,
+        };
         shared.observers.iter().for_each(|observer| observer.called(&span));
         if self.needs_watermark && is_called_with_input {
             self.advance(Watermark::after_packet(&self.context.origin));
@@ -690,8 +723,8 @@ pub(crate) fn call<R>(
     run: impl FnOnce(&mut dyn DynNode, &mut Cx<'_>) -> R,
 ) -> (R, CallRequest, u64) {
     let Site { node, input, outputs, rewinds, context, node_index } = site;
-    watch.calling.store(node_index, Ordering::Relaxed);
     let Moment { now, real_ns } = watch.moment;
+    watch.current_call.start(node_index, real_ns);
     let (mut inbound, mut restarted) = (None, false);
     if let (Some(input), Some(packet)) = (input, &packet) {
         let restarts_time;

@@ -10,8 +10,8 @@ use afferent_graph::{DynNode, NodeDef, OpenCx, ParamValues, PortId};
 use crate::RunError;
 use afferent_spec::CheckedGraph;
 
-/// Definition, parameters and context of a node, to open it repeatedly.
-pub(crate) struct Opener {
+/// Definition, parameters and context of a node of a graph, to open it repeatedly.
+pub struct Opener {
     def: NodeDef,
     params: ParamValues,
     /// Context with the name of the node.
@@ -19,7 +19,8 @@ pub(crate) struct Opener {
 }
 
 impl Opener {
-    pub(crate) fn new(graph: &CheckedGraph, node_index: usize, cx: &OpenCx) -> Self {
+    /// Opener of the node with this index. It finds its services in `cx`.
+    pub fn new(graph: &CheckedGraph, node_index: usize, cx: &OpenCx) -> Self {
         let node = &graph.nodes[node_index];
         let inputs = graph.edges.iter().filter(|edge| edge.to.0 == node_index);
         let name = |id: PortId| Some(node.def.inputs.get(id.index())?.name.clone());
@@ -32,7 +33,7 @@ impl Opener {
     ///
     /// # Errors
     /// [`RunError::Open`] and [`RunError::OpenPanic`].
-    pub(crate) fn open(&self) -> Result<Box<dyn DynNode>, RunError> {
+    pub fn open(&self) -> Result<Box<dyn DynNode>, RunError> {
         let name = || self.cx.name.clone();
         let open = || self.def.factory().open(&self.params, &self.cx);
         match catch_unwind(AssertUnwindSafe(open)) {

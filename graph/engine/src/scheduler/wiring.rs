@@ -3,6 +3,7 @@
 use std::{
     collections::VecDeque,
     sync::{Arc, atomic::AtomicU64},
+    time::Instant,
 };
 
 use afferent_graph::{
@@ -45,7 +46,10 @@ pub(crate) type OpenNode = (Opener, Box<dyn DynNode>);
 pub(crate) fn open(graph: &CheckedGraph, cx: &OpenCx) -> Result<Vec<OpenNode>, RunError> {
     let open = |node_index| {
         let opener = Opener::new(graph, node_index, cx);
+        let start = Instant::now();
         let node = opener.open()?;
+        let (name, took) = (&graph.nodes[node_index].name, start.elapsed());
+        tracing::info!("opened node {name} in {:.1} ms", took.as_secs_f64() * 1e3);
         Ok((opener, node))
     };
     (0..graph.nodes.len()).map(open).collect()
@@ -300,6 +304,7 @@ impl Wiring<'_> {
             needs_watermark: tells_any,
             sends_remote: false,
             watermark_changed: false,
+            was_canceled: false,
             bound: Watermark::MIN,
             outputs: def.outputs.iter().map(output).collect(),
             outbox: Outbox::new(SLOTS),

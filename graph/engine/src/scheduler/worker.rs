@@ -103,7 +103,7 @@ impl Worker {
         if shared.clock.lockstep.is_none() {
             chain::lay(&mut runners, &receivers);
         }
-        let watch = ThreadClock::new(&shared.clock, index, shared.calling[index].clone());
+        let watch = ThreadClock::new(&shared.clock, index, shared.current_calls[index].clone());
         let bursts = Bursts::new(runners.len());
         Self {
             runners,
@@ -408,8 +408,14 @@ impl Worker {
     /// Applies the policy of the node to `failure`. Packets that it has sent are still delivered.
     #[cold]
     fn fail(&mut self, runner_index: usize, mut failure: Failure, last: bool) {
+        if failure.kind == FailureKind::Closed {
+            self.give_up(runner_index);
+            return;
+        }
         let runner = &mut self.runners[runner_index];
-        failure.handled = runner.handle(self.watch.moment.now, last);
+        let now = self.watch.moment.now;
+        failure.at_ns = u64::try_from(now.0).unwrap_or(0);
+        failure.handled = runner.handle(now, last);
         let handled = failure.handled;
         self.shared.fail(failure);
         match handled {
@@ -445,8 +451,9 @@ impl Worker {
                 };
                 runner.stats.errors += 1;
                 runner.stats.last_error = Some(message.clone());
-                let (node, handled) = (runner.name.clone(), Handled::Stopped);
-                self.fail(runner_index, Failure { node, kind, message, handled }, false);
+                let (node, at_ns, handled) = (runner.name.clone(), 0, Handled::Stopped);
+                let failure = Failure { node, kind, at_ns, message, handled };
+                self.fail(runner_index, failure, false);
             }
         }
     }

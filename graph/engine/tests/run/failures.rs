@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-use afferent_engine::{Failure, FailureKind, Observer, RunError, RunOptions, Threads};
+use afferent_engine::{Failure, FailureKind, Observer, RunEnd, RunError, RunOptions, Threads};
 use afferent_graph::{NodeError, OpenCx};
 
 use crate::kit::{Graph, Number, OUT, block};
@@ -65,6 +65,25 @@ fn check(threads: Threads, heavy: bool, panics: bool) {
     let counts = report.edges[0].counts;
     assert_eq!((counts.sent, counts.delivered, counts.dropped_closed), (50, 4, 46));
     assert_eq!(report.nodes[bad].errors, 1);
+}
+
+#[test]
+fn a_sink_that_nothing_reads_ends_the_run_without_a_failure() {
+    for heavy in [false, true] {
+        let mut graph = Graph::default();
+        let source = graph.clocked(0, 1, u64::MAX);
+        let sink = graph.node("sink", move |number, _| match number {
+            0..3 => Ok(()),
+            _ => Err(NodeError::Closed),
+        });
+        if heavy {
+            graph.heavy(&[sink]);
+        }
+        graph.edge(source, sink);
+        let report = graph.run(RunOptions::default()).unwrap();
+        assert_eq!((report.end, report.nodes[1].errors), (RunEnd::Complete, 0));
+        assert_eq!(report.nodes[1].packets_in, 4);
+    }
 }
 
 #[test]

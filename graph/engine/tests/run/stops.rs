@@ -108,6 +108,30 @@ fn a_hanging_node_is_abandoned_by_name() {
 }
 
 #[test]
+fn the_end_of_a_run_does_not_wait_for_a_hanging_node() {
+    for threads in [Threads::Single, Threads::Auto] {
+        let mut graph = Graph::default();
+        let source = graph.numbers(10);
+        let never = Gate::default();
+        let sink = graph.node("sink", move |_, _| {
+            never.wait();
+            Ok(())
+        });
+        graph.edge(source, sink);
+        // Long enough that the sink is in its call.
+        let duration = Some(Duration::from_millis(300));
+        let (drain, grace) = (Duration::from_millis(20), Duration::from_millis(20));
+        let options = RunOptions { threads, duration, drain, grace, ..RunOptions::default() };
+        let Err(RunError::Failed(report)) = graph.run(options) else { panic!("the sink hangs") };
+        let failure = &report.failures[0];
+        assert_eq!((failure.node.as_str(), failure.kind), ("sink", FailureKind::Stuck));
+        let text = failure.to_string();
+        assert!(text.starts_with("node sink is stuck: it has been in a call for "), "{text}");
+        assert!(text.ends_with(" s; its thread is abandoned"), "{text}");
+    }
+}
+
+#[test]
 fn a_run_lasts_as_long_as_it_should() {
     for (threads, heavy) in [(Threads::Single, false), (Threads::Auto, true)] {
         let mut graph = Graph::default();

@@ -134,20 +134,34 @@ impl<'a> Checker<'a> {
     }
 
     /// Location of the value of a parameter, or else of the name of the node.
-    fn value_location(&self, node: usize, param: &str) -> Option<&'a Location> {
+    pub(super) fn value_location(&self, node: usize, param: &str) -> Option<&'a Location> {
         self.node_locations(node)?.value(param)
     }
 }
 
 /// The default of `param`, if it is a path.
 pub(super) fn default_path(param: &ParamSpec) -> Option<ParamValue> {
-    let path = param.default.as_deref().filter(|_| param.kind == ParamKind::Path)?;
+    let path = param.default.as_deref().filter(|_| is_path(param.kind))?;
     Some(ParamValue::Path(path.into()))
 }
 
-/// Makes a path relative to the folder of the file of `location`, or else of the graph.
+/// Resolves a path: against the folder of the file of `location`, or else of the graph. A path of
+/// the command line that exists only in the current folder is taken from there. `~/` is the home
+/// folder.
 pub(super) fn resolve(graph: &Graph, location: Option<&Location>, value: ParamValue) -> ParamValue {
     let ParamValue::Path(path) = value else { return value };
-    let folder = location.and_then(Location::folder).unwrap_or(&graph.folder);
-    ParamValue::Path(folder.join(path))
+    if let (Ok(rest), Some(home)) = (path.strip_prefix("~"), std::env::home_dir()) {
+        return ParamValue::Path(home.join(rest));
+    }
+    let folder = location.and_then(Location::folder);
+    let resolved = folder.unwrap_or(&graph.folder).join(&path);
+    let is_typed = location.is_some_and(Location::is_command_line);
+    if is_typed && !resolved.exists() && path.exists() {
+        return ParamValue::Path(path);
+    }
+    ParamValue::Path(resolved)
+}
+
+fn is_path(kind: ParamKind) -> bool {
+    matches!(kind, ParamKind::Path | ParamKind::OutputPath)
 }

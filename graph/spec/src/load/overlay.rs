@@ -8,7 +8,7 @@
 //! `ears/vad` is the node `vad` of the subgraph `ears`. Its changes are kept with that node, `ears:
 //! {nodes: {vad: …}}`, until the file of the subgraph is read.
 
-use std::sync::Arc;
+use std::{ops::Range, sync::Arc};
 
 use crate::{
     Diagnostic, Location,
@@ -182,19 +182,35 @@ impl Reader {
         }
         let location = Location::new(&source, path.len() - param.len()..path.len());
         let param = Key { text: param.to_owned(), location };
-        let value = self.tree(&source, path.len() + 1..set.len());
+        let value_span = path.len() + 1..set.len();
         let Some(node) = node else {
             self.check_param(tree, "--set", &param);
+            let known = tree.get("params").and_then(|params| params.get(&param.text));
+            let is_collection =
+                known.is_some_and(|known| matches!(known.value, Value::Map(_) | Value::Seq(_)));
+            let value = match is_collection {
+                true => self.tree(&source, value_span),
+                false => Some(as_typed(&source, value_span)),
+            };
             value.iter().for_each(|value| change_param(tree, &param, value));
             return;
         };
+        let value = as_typed(&source, value_span);
         let location = Location::new(&source, 0..node.len());
         let key = Key { text: node.to_owned(), location };
         let mut change = Node::empty_map(key.location.clone());
-        value.into_iter().for_each(|value| set_param(&mut change, param.clone(), value));
+        set_param(&mut change, param, value);
         self.check_change(tree, "--set", &key, &change);
         change_nodes(tree, vec![(key, change)], "--set");
     }
+}
+
+/// Value of a `--set` as the user typed it: YAML has no meaning there, except that `~` restores the
+/// default.
+fn as_typed(source: &Arc<Source>, span: Range<usize>) -> Node {
+    let text = source.text[span.clone()].to_owned();
+    let quoted = text != "~";
+    Node::leaf(Location::new(source, span), Value::Scalar { text, quoted })
 }
 
 /// Node of this graph that a change of the node `key` concerns: of `ears/vad` the node `ears`, with

@@ -5,6 +5,7 @@ use std::{
     path::Path,
     process::{Child, Command, ExitStatus, Stdio},
     sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
         mpsc,
     },
@@ -16,10 +17,14 @@ use serde_json::{Map, Value, json};
 
 /// Longest result of a tool, in bytes.
 const MAX_RESULT_BYTES: u64 = 65536;
+/// Longest wait for the output of a command that has exited.
+const AFTER_EXIT: Duration = Duration::from_millis(100);
 
-/// The local time and the weekday.
-pub(super) fn local_time() -> Value {
-    let now = jiff::Zoned::now();
+/// The local time and the weekday, `unix_ns` nanoseconds after the start of 1970. The time zone is
+/// that of the environment variable `TZ`, or else of the system.
+pub(super) fn local_time(unix_ns: u64) -> Value {
+    let now = jiff::Timestamp::from_nanosecond(i128::from(unix_ns)).unwrap_or_default();
+    let now = now.to_zoned(jiff::tz::TimeZone::system());
     let day = now.strftime("%A").to_string().to_lowercase();
     json!({"time": now.strftime("%H:%M").to_string(), "day": day})
 }
@@ -52,30 +57,42 @@ pub(super) fn run_command(
         return Err("the command is empty".into());
     };
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
-    let mut started = Command::new(program);
-    started.args(options).current_dir(folder);
-    started.stdin(Stdio::piped()).stdout(Stdio::piped());
-    let mut child = started.spawn().map_err(|error| format!("{program}: {error}"))?;
-    let receiver = collect_output(&mut child, arguments.to_owned());
+    let mut command = Command::new(program);
+    command.args(options).current_dir(folder);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    #[cfg(unix)]
+    std::os::unix::process::CommandExt::process_group(&mut command, 0);
+    let mut child = command.spawn().map_err(|error| format!("{program}: {error}"))?;
+    let output = Output::collect(&mut child, arguments.to_owned());
     let wait = Wait::new(program, timeout, cancel);
-    let output = wait.until(|slice| receiver.recv_timeout(slice).ok());
-    let result = output.and_then(|output| match output.len() as u64 > MAX_RESULT_BYTES {
-        true => Err(format!("{program} returned more than {MAX_RESULT_BYTES} bytes")),
-        // The command may keep running after it has closed its output.
-        false => wait
-            .until(|slice| exit_status_within(&mut child, slice))?
-            .map(|status| (output, status))
-            .map_err(|error| format!("{program}: {error}")),
+    let status = wait.until(|slice| match output.is_too_long() {
+        true => Some(Err(format!("{program} returned more than {MAX_RESULT_BYTES} bytes"))),
+        false => exit_status_within(&mut child, slice)
+            .map(|status| status.map_err(|error| format!("{program}: {error}"))),
     });
-    if result.is_err() {
-        // Both fail if the command has exited.
-        let _ = child.kill();
-        let _ = child.wait();
+    match status.flatten() {
+        Ok(status) if status.success() => {
+            // Processes that the command has left running may keep the pipe open.
+            output.wait_for_end(AFTER_EXIT);
+            parse_object(program, &output.text())
+        }
+        Ok(status) => Err(format!("{program} failed: {status}")),
+        Err(reason) => {
+            kill_group(&mut child);
+            Err(reason)
+        }
     }
-    match result? {
-        (output, status) if status.success() => parse_object(program, &output),
-        (_, status) => Err(format!("{program} failed: {status}")),
+}
+
+/// Kills `child` and the processes that it has started.
+fn kill_group(child: &mut Child) {
+    // Killing fails if the processes have exited.
+    #[cfg(unix)]
+    if let Some(group) = i32::try_from(child.id()).ok().and_then(rustix::process::Pid::from_raw) {
+        let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
     }
+    let _ = child.kill();
+    let _ = child.wait();
 }
 
 /// Wait for a tool, limited by a timeout and by cancellation.
@@ -119,22 +136,53 @@ fn exit_status_within(child: &mut Child, timeout: Duration) -> Option<io::Result
     status
 }
 
-/// Receiver of the standard output of `child`, complete when it is closed.
-fn collect_output(child: &mut Child, arguments: String) -> mpsc::Receiver<String> {
-    let (sender, receiver) = mpsc::channel();
-    let (input, output) = (child.stdin.take(), child.stdout.take());
-    thread::spawn(move || {
-        if let Some(mut input) = input {
+/// Standard output of a command, as far as it was read.
+struct Output {
+    bytes: Arc<Mutex<Vec<u8>>>,
+    /// Disconnected when the pipe is closed.
+    reader: mpsc::Receiver<()>,
+}
+
+impl Output {
+    /// Writes `arguments` to the standard input of `child` and reads its standard output.
+    fn collect(child: &mut Child, arguments: String) -> Self {
+        let (sender, reader) = mpsc::channel();
+        let bytes = Arc::new(Mutex::new(Vec::new()));
+        if let Some(mut input) = child.stdin.take() {
             // The command may close its input without reading it.
-            let _ = input.write_all(arguments.as_bytes());
+            thread::spawn(move || input.write_all(arguments.as_bytes()));
         }
-        let mut bytes = Vec::new();
-        if let Some(output) = output {
-            let _ = output.take(MAX_RESULT_BYTES + 1).read_to_end(&mut bytes);
+        if let Some(output) = child.stdout.take() {
+            let bytes = bytes.clone();
+            thread::spawn(move || {
+                let mut output = output.take(MAX_RESULT_BYTES + 1);
+                let mut block = [0; 4096];
+                while let Ok(len @ 1..) = output.read(&mut block) {
+                    lock(&bytes).extend_from_slice(&block[..len]);
+                }
+                drop(sender);
+            });
         }
-        let _ = sender.send(String::from_utf8_lossy(&bytes).into_owned());
-    });
-    receiver
+        Self { bytes, reader }
+    }
+
+    fn is_too_long(&self) -> bool {
+        lock(&self.bytes).len() as u64 > MAX_RESULT_BYTES
+    }
+
+    /// Waits until the pipe is closed, at most for `limit`.
+    fn wait_for_end(&self, limit: Duration) {
+        // Nothing is sent.
+        let _ = self.reader.recv_timeout(limit);
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&lock(&self.bytes)).into_owned()
+    }
+}
+
+fn lock(bytes: &Mutex<Vec<u8>>) -> MutexGuard<'_, Vec<u8>> {
+    bytes.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Posts `arguments` to `url`, and returns the JSON object of the response. An interrupted request
