@@ -6,7 +6,7 @@
 //! |--------------------------|---------------------------------------------------------|
 //! | `argmax_pooling2d`       | `XNNArgMaxPooling2d`                                    |
 //! | `avg_pooling2d`          | `XNNAvgPooling2d`                                       |
-//! | `batch_matrix_multiply`  | `XNNBatchMatrixMultiply`, computed fully connected weights |
+//! | `batch_matrix_multiply`  | `XNNBatchMatrixMultiply`, fully connected with computed weights or bias |
 //! | `binary`                 | `XNNAdd`, `XNNMultiply`, … with broadcasting            |
 //! | `binary_q8`              | `XNNAdd`, `XNNSubtract`, `XNNMultiply`                  |
 //! | `concatenate`            | `XNNConcatenate2` to `XNNConcatenate5`                  |

@@ -1,4 +1,4 @@
-"""Programs for XNNPACK with types and sizes that the suite lacks: 4-bit weights per channel and per group, fp16, and 1x1 convolutions."""
+"""Programs for XNNPACK with types and sizes that the suite lacks: 4-bit weights per channel and per group, fp16, 1x1 convolutions, and computed weights and biases."""
 
 import zlib
 
@@ -18,6 +18,19 @@ from .exported import export
 
 # Rows, inputs, outputs, group size, bias.
 LINEARS = [(1, 32, 2, 32, True), (2, 32, 17, 32, False), (17, 64, 92, 32, True), (31, 128, 128, 64, False), (1, 96, 70, 96, True), (5, 256, 33, 32, True)]
+
+
+# Sizes of the input, outputs, bias.
+COMPUTED_LINEARS = [((3, 32), 16, True), ((1, 5), 1, True), ((2, 9, 7), 33, True), ((40, 17), 70, True), ((4, 64), 3, False), ((6,), 4, True)]
+
+
+class ComputedTester(Tester):
+    """Passes the weights and biases of linear layers to XNNPACK as arguments."""
+
+    def to_edge_transform_and_lower(self):
+        """Lowers with the partitioner that leaves weights out of the delegate."""
+        partitioner = XnnpackPartitioner(force_non_static_weights_for_f32_linear=True)
+        return super().to_edge_transform_and_lower(ToEdgeTransformAndLower([partitioner]))
 
 
 class DynamicTester(Tester):
@@ -95,7 +108,54 @@ def pixels() -> list[dict]:
     return made
 
 
+class Recurrent(nn.Module):
+    """LSTM with two linear layers, as in the tests of ExecuTorch."""
+
+    def __init__(self):
+        super().__init__()
+        self.lstm = nn.LSTM(8, 8, 1, batch_first=True)
+        self.layers = nn.Sequential(nn.Linear(8, 16), nn.Linear(16, 4))
+
+    def forward(self, x):
+        """Log-probabilities after the last step."""
+        return torch.log_softmax(self.layers(self.lstm(x)[0][:, -1, :]), dim=1)
+
+
+class Computed(nn.Module):
+    """Linear layer whose operands are computed from the inputs, with an activation."""
+
+    def __init__(self, activation: nn.Module, bias: str):
+        super().__init__()
+        self.activation, self.bias = activation, bias
+        self.constant = nn.Parameter(torch.linspace(-1, 1, 6))
+
+    def forward(self, x, weight, bias):
+        """The bias is `"computed"`, `"constant"` or `"none"`."""
+        chosen = {"computed": bias * 2, "constant": self.constant, "none": None}[self.bias]
+        return self.activation(nn.functional.linear(x + 1, weight * 0.5, chosen))
+
+
+def computed() -> list[dict]:
+    """Linear layers whose weights and bias are no constants of the delegate."""
+    flow = TestFlow("xnnpack", backend="xnnpack", tester_factory=ComputedTester)
+    modules = {}
+    for sizes, outputs, bias in COMPUTED_LINEARS:
+        modules["x".join(map(str, [*sizes, outputs]))] = (nn.Linear(sizes[-1], outputs, bias=bias), (torch.randn(sizes),))
+    modules["relu"] = (nn.Sequential(nn.Linear(9, 5), nn.ReLU()), (torch.randn(4, 9),))
+    modules["hardswish"] = (nn.Sequential(nn.Linear(9, 5), nn.Hardswish()), (torch.randn(4, 9),))
+    modules["half"] = (nn.Linear(20, 12).half(), (torch.randn(3, 20).half(),))
+    modules["lstm"] = (Recurrent(), (torch.randn(1, 5, 8),))
+    for bias in ("computed", "constant", "none"):
+        operands = (torch.randn(7, 11), torch.randn(6, 11), torch.randn(6))
+        modules[f"{bias}_bias"] = (Computed(nn.ReLU6(), bias), operands)
+    made = []
+    for name, (model, inputs) in modules.items():
+        made.append(export(f"computed_{name}", model.eval(), inputs, False, flow=flow))
+    return made
+
+
 ARCHIVES = {
+    "linear_computed": computed,
     "linear_4_bits_by_channel": lambda: linears("by_channel", lambda _: by_channel()),
     "linear_4_bits_grouped": lambda: linears("grouped", grouped),
     "half": halves,

@@ -1,4 +1,4 @@
-//! Batch matrix multiply, f32, and fully connected layer with computed weights.
+//! Batch matrix multiply, f32, and fully connected layer with computed weights or a computed bias.
 
 use afferent_core::Error;
 use afferent_simd::{
@@ -21,9 +21,8 @@ pub(crate) struct BatchMatrixMultiply {
     /// True if the right operand is `[.., columns, inner]`.
     transposed: bool,
     /// True if the right operand has no batch dimensions: it is the filter of a fully connected
-    /// layer.
+    /// layer. A third input is the bias.
     is_fully_connected: bool,
-    bias: Option<Vec<f32>>,
     clamp: (f32, f32),
     sizes: Sizes,
 }
@@ -40,16 +39,20 @@ struct Sizes {
 
 impl BatchMatrixMultiply {
     pub(crate) fn new(transposed: bool, clamp: (f32, f32)) -> Self {
-        Self { transposed, is_fully_connected: false, bias: None, clamp, sizes: Sizes::EMPTY }
+        Self { transposed, is_fully_connected: false, clamp, sizes: Sizes::EMPTY }
     }
 
-    /// Fully connected layer whose filter is the second input.
-    pub(crate) fn fully_connected(
-        transposed: bool,
-        bias: Option<Vec<f32>>,
-        clamp: (f32, f32),
-    ) -> Self {
-        Self { is_fully_connected: true, bias, ..Self::new(transposed, clamp) }
+    /// Fully connected layer whose inputs are input, filter, and optionally bias.
+    pub(crate) fn fully_connected(transposed: bool, clamp: (f32, f32)) -> Self {
+        Self { is_fully_connected: true, ..Self::new(transposed, clamp) }
+    }
+
+    /// Splits the inputs into both operands and the bias.
+    fn operands<'i, T>(&self, inputs: &'i [T]) -> Result<([&'i T; 2], Option<&'i T>), Error> {
+        match inputs {
+            [a, b, bias] if self.is_fully_connected => Ok(([a, b], Some(bias))),
+            inputs => Ok((binary_inputs(inputs)?, None)),
+        }
     }
 
     /// Product of a vector and a matrix.
@@ -70,7 +73,13 @@ impl Sizes {
 
 impl Operator for BatchMatrixMultiply {
     fn reshape(&mut self, inputs: &[Shape], _: &mut MemoryBudget) -> Result<Shape, Error> {
-        let [a, b] = binary_inputs(inputs)?;
+        let ([a, b], bias) = self.operands(inputs)?;
+        if let Some(bias) = bias {
+            let cols = if self.transposed { b.first() } else { b.last() };
+            if bias.len() != 1 || bias.first() != cols {
+                return Err(SHAPE_MISMATCH);
+            }
+        }
         let (&[.., rows, inner], &[.., m, n]) = (&**a, &**b) else {
             return self.reshape_vector(a, b);
         };
@@ -114,7 +123,8 @@ impl Operator for BatchMatrixMultiply {
         inputs: &[Input<'_>],
         out: &mut [u8],
     ) -> Result<(), Error> {
-        let [a, b] = binary_inputs(inputs)?;
+        let ([a, b], bias) = self.operands(inputs)?;
+        let bias = bias.map(Input::data::<f32>).transpose()?;
         let (a, b, out) = (a.data::<f32>()?, b.data::<f32>()?, output_as::<f32>(out)?);
         let Sizes { rows, inner, cols, batch } = self.sizes;
         if out.is_empty() {
@@ -129,7 +139,6 @@ impl Operator for BatchMatrixMultiply {
             let (inner_stride, col_stride) = if self.transposed { (1, inner) } else { (cols, 1) };
             let inner_dim = |stride| Dim { len: inner, stride };
             let col_dim = Dim { len: cols, stride: col_stride };
-            let bias = self.bias.as_deref();
             let bias_strides = MatrixStrides { row: 0, col: 1 };
             let gemm = Gemm {
                 a: StridedOperand::new(a, row_dim, inner_dim(1)).ok_or(SHAPE_MISMATCH)?,
@@ -157,22 +166,60 @@ impl Operator for BatchMatrixMultiply {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::run_inputs;
+    use crate::testing::{close, floats, run_inputs};
+
+    /// Runs `x` `[rows, inner]` times a filter, plus a bias.
+    fn fully_connected(transposed: bool, [rows, inner, cols]: [usize; 3], clamp: (f32, f32)) {
+        let x = floats(rows * inner);
+        let filter: Vec<f32> = floats(inner * cols + 1).split_off(1);
+        for bias in [None, Some(floats(cols))] {
+            let mut layer = BatchMatrixMultiply::fully_connected(transposed, clamp);
+            let filter_sizes = if transposed { [cols, inner] } else { [inner, cols] };
+            let mut shapes = vec![Shape::of([rows, inner]), Shape::of(filter_sizes)];
+            let mut data = vec![&x[..], &filter];
+            if let Some(bias) = &bias {
+                shapes.push(Shape::of([cols]));
+                data.push(bias);
+            }
+            let to = layer.reshape(&shapes, &mut MemoryBudget::new(usize::MAX)).unwrap();
+            let bytes = |data| bytemuck::cast_slice::<f32, u8>(data);
+            let inputs = shapes.iter().zip(data);
+            let inputs: Vec<_> =
+                inputs.map(|(shape, data)| Input { shape, bytes: bytes(data) }).collect();
+            let found = run_inputs(&layer, &inputs, to, f32::NAN, 1);
+            let expected: Vec<f32> = (0..rows * cols)
+                .map(|at| {
+                    let (row, col) = (at / cols, at % cols);
+                    let weight =
+                        |k| filter[if transposed { col * inner + k } else { k * cols + col }];
+                    let sum: f32 = (0..inner).map(|k| x[row * inner + k] * weight(k)).sum();
+                    (sum + bias.as_ref().map_or(0.0, |bias| bias[col])).clamp(clamp.0, clamp.1)
+                })
+                .collect();
+            close(&found, &expected);
+        }
+    }
 
     #[test]
-    fn empty_inner_dimension_yields_the_clamped_bias() {
+    fn computed_weights_and_bias_match_the_definition() {
         for transposed in [false, true] {
-            let bias = vec![-3.0, 1.0, 9.0];
-            let mut product =
-                BatchMatrixMultiply::fully_connected(transposed, Some(bias), (-1.0, 5.0));
-            let right = if transposed { [3, 0] } else { [0, 3] };
-            let shapes = [Shape::of([2, 0]), Shape::of(right)];
-            let to = product.reshape(&shapes, &mut MemoryBudget::new(usize::MAX)).unwrap();
-            let empty: &[f32] = &[];
-            let inputs =
-                shapes.each_ref().map(|shape| Input { shape, bytes: bytemuck::cast_slice(empty) });
-            let found = run_inputs(&product, &inputs, to, f32::NAN, 1);
-            assert_eq!(found, [-1.0, 1.0, 5.0, -1.0, 1.0, 5.0]);
+            for dims in [[1, 1, 1], [1, 300, 17], [2, 0, 3], [3, 32, 16], [17, 5, 70], [40, 9, 1]] {
+                fully_connected(transposed, dims, (f32::NEG_INFINITY, f32::INFINITY));
+                fully_connected(transposed, dims, (-0.5, 0.25));
+            }
+        }
+    }
+
+    #[test]
+    fn bias_of_another_length_is_rejected() {
+        for (transposed, filter) in [(false, [4, 3]), (true, [3, 4])] {
+            for bias in [&[4][..], &[], &[1], &[1, 3]] {
+                let mut layer = BatchMatrixMultiply::fully_connected(transposed, (-1.0, 1.0));
+                let bias = Shape::new(bias).unwrap();
+                let shapes = [Shape::of([2, 4]), Shape::of(filter), bias];
+                let found = layer.reshape(&shapes, &mut MemoryBudget::new(usize::MAX));
+                assert_eq!(found, Err(SHAPE_MISMATCH));
+            }
         }
     }
 }

@@ -170,7 +170,7 @@ fn fuse_hardswish(subgraph: &mut Subgraph<'_>) {
             matches!(producer.kind, NodeKind::Conv2d(_) | NodeKind::FullyConnected { .. });
         if is_gemm
             && is_plain_float(&subgraph.values[producer.inputs[0]])
-            && subgraph.values[producer.inputs[1]].data.is_some()
+            && producer.inputs[1..].iter().all(|input| subgraph.values[*input].data.is_some())
         {
             (producer.hardswish, producer.output, *removed) = (true, output, true);
         }

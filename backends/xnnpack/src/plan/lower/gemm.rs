@@ -1,7 +1,5 @@
 //! Lowers convolutions and fully connected layers.
 
-use std::borrow::Cow;
-
 use afferent_core::Error;
 use afferent_simd::igemm::WeightShape;
 
@@ -21,8 +19,7 @@ use crate::{
         depthwise::DepthwiseF32,
         f32::{FullyConnectedFilter, PackedF32},
     },
-    plan::value::ComputeType,
-    subgraph::Datatype,
+    subgraph::{Datatype, Value},
 };
 
 /// Returns the operator of a fully connected layer, and the number of inputs that it reads at run
@@ -36,8 +33,8 @@ pub(super) fn lower_fully_connected(
         return Err(cx.invalid("needs a filter with 2 dimensions"));
     };
     let (inner, cols) = if transposed { (m, n) } else { (n, m) };
-    if filter.data.is_none() {
-        return Ok((lower_computed_filter(cx, transposed, cols)?, 2));
+    if cx.inputs().skip(1).any(|value| value.data.is_none()) {
+        return Ok((lower_computed_operands(cx, transposed)?, cx.node.inputs.len()));
     }
     if m.min(n) == 0 {
         return Err(cx.invalid("has an empty filter"));
@@ -54,26 +51,26 @@ pub(super) fn lower_fully_connected(
     Ok((Box::new(FullyConnected { packed, activation: cx.node.activation() }), 1))
 }
 
-/// Lowers a fully connected layer whose filter is not a constant.
-fn lower_computed_filter(
+/// Lowers a fully connected layer whose filter or bias is not a constant. As in XNNPACK, all of its
+/// values must be floating-point numbers.
+fn lower_computed_operands(
     cx: &NodeContext<'_, '_>,
     transposed: bool,
-    cols: usize,
 ) -> Result<Box<dyn Operator>, Error> {
-    if cx.input_type(0) != ComputeType::F32
-        || cx.input_type(1) != ComputeType::F32
-        || cx.output_type() != ComputeType::F32
-    {
-        return Err(cx.unsupported("with a quantized filter that is not a constant"));
+    let is_plain_float = |value: &Value<'_>| value.is_float() && !value.is_dynamically_quantized;
+    if !cx.inputs().chain([cx.output()]).all(is_plain_float) {
+        let what = "with a computed filter or bias and quantized values; make both constants or \
+                    do not quantize the layer";
+        return Err(cx.unsupported(what));
     }
-    let bias = cx.bias(cols)?.map(Cow::into_owned);
-    cx.packer().reserve::<f32>(bias.as_ref().map_or(0, Vec::len))?;
-    Ok(Box::new(BatchMatrixMultiply::fully_connected(!transposed, bias, cx.node.clamp)))
+    Ok(Box::new(BatchMatrixMultiply::fully_connected(!transposed, cx.node.clamp)))
 }
 
 pub(super) fn lower_conv2d(cx: &NodeContext<'_, '_>) -> Result<Box<dyn Operator>, Error> {
-    if cx.input(1).data.is_none() {
-        return Err(cx.unsupported("with a filter that is not a constant"));
+    if cx.inputs().skip(1).any(|value| value.data.is_none()) {
+        let what = "with a computed filter or bias, which XNNPACK does not support; make both \
+                    constants or exclude the convolution from the XNNPACK partition";
+        return Err(cx.unsupported(what));
     }
     let params = cx.conv2d_params()?;
     if is_quantized_gemm(cx) {
