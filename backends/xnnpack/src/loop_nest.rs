@@ -11,6 +11,21 @@ pub(crate) struct Loop {
 impl Loop {
     /// Loop with a single iteration.
     pub(crate) const ONCE: Self = Self { len: 1, strides: [0; 2] };
+
+    /// One loop over the iterations of `outer` and `self`; `None` if they do not continue each
+    /// other.
+    pub(crate) fn extended_by(self, outer: Self) -> Option<Self> {
+        if outer.len == 1 {
+            return Some(self);
+        }
+        if self.len == 1 {
+            return Some(outer);
+        }
+        let continues =
+            |side: usize| self.strides[side].checked_mul(self.len) == Some(outer.strides[side]);
+        let len = self.len.checked_mul(outer.len).filter(|_| continues(0) && continues(1))?;
+        Some(Self { len, ..self })
+    }
 }
 
 /// Advances to the next iteration; returns false after the last one.

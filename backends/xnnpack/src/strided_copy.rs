@@ -1,7 +1,7 @@
 //! Strided copies between tensors, for operators that only move elements.
 
 use afferent_core::{Element, Error};
-use afferent_simd::Isa;
+use afferent_simd::{Isa, transpose::transpose};
 
 use crate::{
     error::SHAPE_MISMATCH,
@@ -10,7 +10,7 @@ use crate::{
     shape::{MAX_TENSOR_DIMS, Shape},
 };
 
-/// Loops over source and destination, outermost first.
+/// Loops over source and destination, outermost first. Loops that continue each other are one.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct StridedCopy {
     loops: [Loop; MAX_TENSOR_DIMS],
@@ -36,9 +36,17 @@ impl StridedCopy {
     /// source and destination.
     pub(crate) fn new(sizes: &[usize], from: &[usize], to: &[usize], start: [usize; 2]) -> Self {
         let mut loops = [Loop::ONCE; MAX_TENSOR_DIMS];
-        let first = MAX_TENSOR_DIMS - sizes.len();
-        for (dim, to_loop) in loops[first..].iter_mut().enumerate() {
-            *to_loop = Loop { len: sizes[dim], strides: [from[dim], to[dim]] };
+        // Index of the outermost loop.
+        let mut first = MAX_TENSOR_DIMS;
+        for dim in (0..sizes.len()).rev() {
+            let outer = Loop { len: sizes[dim], strides: [from[dim], to[dim]] };
+            match loops.get_mut(first).and_then(|inner| inner.extended_by(outer)) {
+                Some(extended) => loops[first] = extended,
+                None => {
+                    first -= 1;
+                    loops[first] = outer;
+                }
+            }
         }
         Self { loops, start }
     }
@@ -78,7 +86,7 @@ impl StridedCopy {
         let mut indices = [0; MAX_TENSOR_DIMS];
         let mut offsets = self.start;
         loop {
-            copy_2d(isa, &from[offsets[0]..], &mut to[offsets[1]..], inner, outer);
+            copy_2d(isa, &from[offsets[0]..], &mut to[offsets[1]..], inner, outer)?;
             if !advance(&loops, &mut indices[..loops.len()], &mut offsets) {
                 return Ok(());
             }
@@ -97,45 +105,80 @@ pub(crate) fn contiguous_strides(shape: &Shape) -> [usize; MAX_TENSOR_DIMS] {
     strides
 }
 
-/// Copies two loops: as a memory copy, as planes that are interleaved or separated, or in tiles.
-fn copy_2d<T: Element>(isa: Isa, from: &[T], to: &mut [T], inner: Loop, outer: Loop) {
-    let Loop { len: inner, strides: inner_strides } = inner;
-    let Loop { len: outer, strides: outer_strides } = outer;
+/// Copies two loops: as a memory copy, as planes that are interleaved or separated, as a transposed
+/// matrix, or in tiles.
+fn copy_2d<T: Element>(
+    isa: Isa,
+    from: &[T],
+    to: &mut [T],
+    inner_loop: Loop,
+    outer_loop: Loop,
+) -> Result<(), Error> {
+    let Loop { len: inner, strides: inner_strides } = inner_loop;
+    let Loop { len: outer, strides: outer_strides } = outer_loop;
     if outer == 1 && inner_strides == [1, 1] {
         to[..inner].copy_from_slice(&from[..inner]);
-        return;
+        return Ok(());
     }
-    if inner_strides[1] == 1 && outer_strides == [1, inner] {
-        let stride = inner_strides[0];
-        match inner {
-            2 => return isa.call(|| interleave(planes::<T, 2>(from, stride, outer), to)),
-            3 => return isa.call(|| interleave(planes::<T, 3>(from, stride, outer), to)),
-            4 => return isa.call(|| interleave(planes::<T, 4>(from, stride, outer), to)),
-            _ => {}
+    if copy_planes(isa, from, to, inner_loop, outer_loop) {
+        return Ok(());
+    }
+    // Rows of the source are contiguous along the outer loop, rows of the destination along the
+    // inner one.
+    let is_transposed = inner_strides[1] == 1
+        && outer_strides[0] == 1
+        && inner_strides[0] >= outer
+        && outer_strides[1] >= inner;
+    if is_transposed
+        && let (Ok(from), Ok(to)) =
+            (bytemuck::try_cast_slice(from), bytemuck::try_cast_slice_mut(&mut *to))
+        && size_of::<T>() == size_of::<f32>()
+    {
+        let (from, to) = ((from, inner_strides[0]), (to, outer_strides[1]));
+        return transpose(isa, [inner, outer], from, to).or(Err(SHAPE_MISMATCH));
+    }
+    copy_tiles(from, to, inner_loop, outer_loop);
+    Ok(())
+}
+
+/// Interleaves or separates two to four planes; false if the loops do something else.
+fn copy_planes<T: Element>(isa: Isa, from: &[T], to: &mut [T], inner: Loop, outer: Loop) -> bool {
+    let (planes_stride, to_stride) = (inner.strides[0], outer.strides[1]);
+    let interleaves = inner.strides[1] == 1 && outer.strides == [1, inner.len];
+    let separates =
+        inner.strides == [outer.len, 1] && outer.strides[0] == 1 && to_stride >= inner.len;
+    match (inner.len, outer.len) {
+        (2, len) if interleaves => {
+            isa.call(|| interleave(planes::<T, 2>(from, planes_stride, len), to));
         }
-    }
-    if inner_strides == [outer, 1] && outer_strides[0] == 1 && outer_strides[1] >= inner {
-        match outer {
-            2 => return isa.call(|| deinterleave::<T, 2>(from, to, outer_strides[1], inner)),
-            3 => return isa.call(|| deinterleave::<T, 3>(from, to, outer_strides[1], inner)),
-            4 => return isa.call(|| deinterleave::<T, 4>(from, to, outer_strides[1], inner)),
-            _ => {}
+        (3, len) if interleaves => {
+            isa.call(|| interleave(planes::<T, 3>(from, planes_stride, len), to));
         }
+        (4, len) if interleaves => {
+            isa.call(|| interleave(planes::<T, 4>(from, planes_stride, len), to));
+        }
+        (len, 2) if separates => isa.call(|| deinterleave::<T, 2>(from, to, to_stride, len)),
+        (len, 3) if separates => isa.call(|| deinterleave::<T, 3>(from, to, to_stride, len)),
+        (len, 4) if separates => isa.call(|| deinterleave::<T, 4>(from, to, to_stride, len)),
+        _ => return false,
     }
+    true
+}
+
+/// Copies two loops in square tiles.
+fn copy_tiles<T: Element>(from: &[T], to: &mut [T], inner: Loop, outer: Loop) {
     const TILE: usize = 16;
-    for first in (0..outer).step_by(TILE) {
-        let last = outer.min(first + TILE);
-        for start in (0..inner).step_by(TILE) {
-            let end = inner.min(start + TILE);
+    for first in (0..outer.len).step_by(TILE) {
+        let last = outer.len.min(first + TILE);
+        for start in (0..inner.len).step_by(TILE) {
+            let end = inner.len.min(start + TILE);
             for i in first..last {
-                let (mut source, mut target) = (
-                    i * outer_strides[0] + start * inner_strides[0],
-                    i * outer_strides[1] + start * inner_strides[1],
-                );
+                let [mut source, mut target] =
+                    [0, 1].map(|side| i * outer.strides[side] + start * inner.strides[side]);
                 for _ in start..end {
                     to[target] = from[source];
-                    source += inner_strides[0];
-                    target += inner_strides[1];
+                    source += inner.strides[0];
+                    target += inner.strides[1];
                 }
             }
         }
@@ -165,5 +208,77 @@ fn deinterleave<T: Element, const N: usize>(from: &[T], to: &mut [T], stride: us
     let from = &from.as_chunks::<N>().0[..len];
     for (plane, to) in to.chunks_mut(stride).enumerate().take(N) {
         from.iter().zip(&mut to[..len]).for_each(|(from, to)| *to = from[plane]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Permutes a tensor of the given sizes and compares every element.
+    fn check<T: Element + PartialEq + std::fmt::Debug>(
+        sizes: &[usize],
+        perm: &[usize],
+        value: impl Fn(usize) -> T,
+    ) {
+        let shape = Shape::new(sizes).unwrap();
+        let sizes_out: Vec<usize> = perm.iter().map(|dim| sizes[*dim]).collect();
+        let out = Shape::new(&sizes_out).unwrap();
+        let strides = contiguous_strides(&shape);
+        let from_strides: Vec<usize> = perm.iter().map(|dim| strides[*dim]).collect();
+        let copy = StridedCopy::new(&out, &from_strides, &contiguous_strides(&out), [0, 0]);
+        let from: Vec<T> = (0..shape.numel().unwrap()).map(&value).collect();
+        for isa in Isa::available() {
+            let mut to = vec![value(usize::MAX >> 40); from.len()];
+            copy.copy(isa, &from, &mut to).unwrap();
+            for (at, found) in to.iter().enumerate() {
+                let (mut rest, mut source) = (at, 0);
+                for (size, stride) in sizes_out.iter().zip(&from_strides).rev() {
+                    source += rest % size * stride;
+                    rest /= size;
+                }
+                assert_eq!(*found, from[source], "{isa:?}: {sizes:?}, {perm:?}, element {at}");
+            }
+        }
+    }
+
+    #[test]
+    fn permutations_move_every_element() {
+        for sizes in [
+            [1, 3, 5, 7],
+            [2, 16, 7, 7],
+            [1, 20, 14, 14],
+            [2, 17, 1, 33],
+            [3, 1, 9, 2],
+            [1, 4, 8, 40],
+            [2, 2, 33, 18],
+        ] {
+            for perm in [
+                [0, 2, 3, 1],
+                [0, 3, 1, 2],
+                [0, 2, 1, 3],
+                [3, 2, 1, 0],
+                [1, 0, 3, 2],
+                [2, 3, 0, 1],
+                [0, 1, 2, 3],
+            ] {
+                check(&sizes, &perm, |at| at as f32);
+                check(&sizes, &perm, |at| at as i8);
+            }
+        }
+    }
+
+    #[test]
+    fn loops_that_continue_each_other_are_joined() {
+        let shape = Shape::of([2, 7, 5, 16]);
+        let (from, to) = ([560, 5, 1, 35], contiguous_strides(&shape));
+        let copy = StridedCopy::new(&shape, &from, &to, [0, 0]);
+        let joined = [
+            Loop { len: 2, strides: [560, 560] },
+            Loop { len: 35, strides: [1, 16] },
+            Loop { len: 16, strides: [35, 1] },
+        ];
+        assert_eq!(copy.loops[MAX_TENSOR_DIMS - 3..], joined);
+        assert_eq!(copy.loops[..MAX_TENSOR_DIMS - 3], [Loop::ONCE; MAX_TENSOR_DIMS - 3]);
     }
 }

@@ -18,7 +18,9 @@
 //! | [`parallel`]  | parallel loops, and the grain that decides when a thread is worth it      |
 //! | `pool`        | thread pool of the process (feature `std`)                                |
 //! | [`qgemm`]     | GEMM of int8 rows with int8 or int4 weights                               |
+//! | [`resize`]    | bilinear interpolation of NHWC rows                                       |
 //! | [`softmax`]   | softmax and log-softmax                                                   |
+//! | [`transpose`] | transposition of matrices of 32-bit elements                              |
 //! | [`vector`]    | portable vector traits: [`Simd`], [`Float`], [`Int`], [`Mask`]            |
 //!
 //! **Invariant:** a function checks the lengths of its slices before any access through a pointer.
@@ -41,7 +43,9 @@ pub mod parallel;
 #[cfg(feature = "std")]
 pub mod pool;
 pub mod qgemm;
+pub mod resize;
 pub mod softmax;
+pub mod transpose;
 pub mod vector;
 
 pub use epilogue::Activation;

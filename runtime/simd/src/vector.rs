@@ -162,6 +162,10 @@ pub trait Simd: Copy + Send + Sync + 'static {
     /// Converts two interleaved vectors (see [`Int::interleave_i16`]) to column order.
     fn deinterleave(self, values: [Self::F32; 2]) -> [Self::F32; 2];
 
+    /// Transposes a square tile of `LANES` vectors in place: lane `j` of vector `i` becomes lane `i`
+    /// of vector `j`. A tile of another length stays as it is.
+    fn transpose(self, tile: &mut [Self::F32]);
+
     /// Vector of zeros.
     #[inline(always)]
     fn zero(self) -> Self::F32 {
@@ -227,6 +231,14 @@ pub trait Float:
     fn max(self, other: Self) -> Self;
     /// Absolute value.
     fn abs(self) -> Self;
+    /// `self * 2ⁿ` for `n` from -252 to 254. The result may be subnormal, zero or infinite.
+    #[must_use]
+    #[inline(always)]
+    fn mul_power_of_2(self, n: Self::I32) -> Self {
+        // Two factors, because 2ⁿ itself may be out of range.
+        let half = n.shr::<1>();
+        self * half.power_of_2() * (n - half).power_of_2()
+    }
     /// Square root.
     fn sqrt(self) -> Self;
     /// `self < other`; false if one of them is NaN.
@@ -272,6 +284,8 @@ pub trait Int:
     fn to_f32(self) -> Self::F32;
     /// Reinterprets the bits as `f32`.
     fn bitcast(self) -> Self::F32;
+    /// 2ⁿ for `n` from -126 to 127.
+    fn power_of_2(self) -> Self::F32;
     /// Shifts left by `N`, which is less than 32.
     fn shl<const N: u32>(self) -> Self;
     /// Shifts right by `N`, which is less than 32, with sign extension.

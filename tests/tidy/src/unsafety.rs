@@ -47,6 +47,7 @@ const LISTED: &[(&str, &str)] = &[
     ("runtime/simd/src/qgemm/q4.rs", "loads and stores through checked pointers"),
     ("runtime/simd/src/qgemm/q8/tile.rs", "loads and stores through checked pointers"),
     ("runtime/simd/src/qgemm/requantize.rs", "stores through bounds-checked pointers"),
+    ("runtime/simd/src/transpose.rs", "loads and stores through pointers checked per matrix"),
     ("runtime/simd/src/vector.rs", "declares loads and stores through pointers"),
     ("tools/bench/src/allocations.rs", "counts what a measured run allocates"),
 ];

@@ -58,6 +58,25 @@ macro_rules! op {
 /// Sliding masks: the eight values from index `8 - n` on have `n` lanes set.
 static MASKS: [i32; 16] = [-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0];
 
+/// Transposes blocks of 4 × 4: element `j` of each 128-bit block of row `i` becomes element `i` of
+/// the block of row `j`.
+#[inline(always)]
+fn transpose_blocks([a, b, c, d]: [F32s; 4]) -> [F32s; 4] {
+    op!({
+        // Pairs of rows by 32 bits, then by 64 bits.
+        let ab_low = _mm256_castps_pd(_mm256_unpacklo_ps(a.0, b.0));
+        let ab_high = _mm256_castps_pd(_mm256_unpackhi_ps(a.0, b.0));
+        let cd_low = _mm256_castps_pd(_mm256_unpacklo_ps(c.0, d.0));
+        let cd_high = _mm256_castps_pd(_mm256_unpackhi_ps(c.0, d.0));
+        [
+            F32s(_mm256_castpd_ps(_mm256_unpacklo_pd(ab_low, cd_low))),
+            F32s(_mm256_castpd_ps(_mm256_unpackhi_pd(ab_low, cd_low))),
+            F32s(_mm256_castpd_ps(_mm256_unpacklo_pd(ab_high, cd_high))),
+            F32s(_mm256_castpd_ps(_mm256_unpackhi_pd(ab_high, cd_high))),
+        ]
+    })
+}
+
 /// Mask of the lanes below `len`.
 #[inline(always)]
 fn lane_mask(len: usize) -> __m256i {
@@ -167,6 +186,16 @@ impl Simd for Avx2 {
     #[inline(always)]
     fn reduce_dot4_u4(self, sum: I32s) -> I32s {
         I32s(op!(_mm256_madd_epi16(sum.0, _mm256_set1_epi16(1))))
+    }
+    #[inline(always)]
+    fn transpose(self, tile: &mut [F32s]) {
+        let Some(tile) = tile.first_chunk_mut::<8>() else { return };
+        let [a, b, c, d, e, f, g, h] = *tile;
+        let (top, bottom) = (transpose_blocks([a, b, c, d]), transpose_blocks([e, f, g, h]));
+        for j in 0..4 {
+            tile[j] = F32s(op!(_mm256_permute2f128_ps::<0x20>(top[j].0, bottom[j].0)));
+            tile[4 + j] = F32s(op!(_mm256_permute2f128_ps::<0x31>(top[j].0, bottom[j].0)));
+        }
     }
     #[inline(always)]
     fn deinterleave(self, [a, b]: [F32s; 2]) -> [F32s; 2] {
@@ -296,6 +325,10 @@ impl Int for I32s {
     #[inline(always)]
     fn bitcast(self) -> F32s {
         F32s(op!(_mm256_castsi256_ps(self.0)))
+    }
+    #[inline(always)]
+    fn power_of_2(self) -> F32s {
+        (self + I32s(op!(_mm256_set1_epi32(127)))).shl::<23>().bitcast()
     }
     #[inline(always)]
     fn shl<const N: u32>(self) -> Self {

@@ -4,6 +4,7 @@
 
 use core::{
     arch::{asm, x86_64::*},
+    array,
     ops::{Add, BitAnd, BitOr, Div, Mul, Neg, Not, Sub},
 };
 
@@ -129,6 +130,42 @@ fn join_low_bytes(a: __m512i, b: __m512i, c: __m512i) -> __m512i {
     bytes
 }
 
+/// Transposes blocks of 4 × 4: element `j` of each 128-bit block of row `i` becomes element `i` of
+/// the block of row `j`.
+#[inline(always)]
+fn transpose_blocks([a, b, c, d]: [F32s; 4]) -> [F32s; 4] {
+    op!({
+        // Pairs of rows by 32 bits, then by 64 bits.
+        let ab_low = _mm512_castps_pd(_mm512_unpacklo_ps(a.0, b.0));
+        let ab_high = _mm512_castps_pd(_mm512_unpackhi_ps(a.0, b.0));
+        let cd_low = _mm512_castps_pd(_mm512_unpacklo_ps(c.0, d.0));
+        let cd_high = _mm512_castps_pd(_mm512_unpackhi_ps(c.0, d.0));
+        [
+            F32s(_mm512_castpd_ps(_mm512_unpacklo_pd(ab_low, cd_low))),
+            F32s(_mm512_castpd_ps(_mm512_unpackhi_pd(ab_low, cd_low))),
+            F32s(_mm512_castpd_ps(_mm512_unpacklo_pd(ab_high, cd_high))),
+            F32s(_mm512_castpd_ps(_mm512_unpackhi_pd(ab_high, cd_high))),
+        ]
+    })
+}
+
+/// Joins the first 128-bit blocks of four rows, then the second, third and fourth.
+#[inline(always)]
+fn join_blocks([a, b, c, d]: [F32s; 4]) -> [F32s; 4] {
+    op!({
+        let ab_even = _mm512_shuffle_f32x4::<0x88>(a.0, b.0);
+        let ab_odd = _mm512_shuffle_f32x4::<0xdd>(a.0, b.0);
+        let cd_even = _mm512_shuffle_f32x4::<0x88>(c.0, d.0);
+        let cd_odd = _mm512_shuffle_f32x4::<0xdd>(c.0, d.0);
+        [
+            F32s(_mm512_shuffle_f32x4::<0x88>(ab_even, cd_even)),
+            F32s(_mm512_shuffle_f32x4::<0x88>(ab_odd, cd_odd)),
+            F32s(_mm512_shuffle_f32x4::<0xdd>(ab_even, cd_even)),
+            F32s(_mm512_shuffle_f32x4::<0xdd>(ab_odd, cd_odd)),
+        ]
+    })
+}
+
 /// Mask of the lanes below `len`.
 #[inline(always)]
 fn lane_mask(len: usize) -> __mmask16 {
@@ -244,11 +281,25 @@ impl Simd for Avx512 {
         I32s(op!(_mm512_dpbusd_epi32(sum.0, a.0, b.0)))
     }
     #[inline(always)]
+    fn transpose(self, tile: &mut [F32s]) {
+        let Some(tile) = tile.first_chunk_mut::<16>() else { return };
+        let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = *tile;
+        let first = transpose_blocks([a, b, c, d]);
+        let second = transpose_blocks([e, f, g, h]);
+        let third = transpose_blocks([i, j, k, l]);
+        let fourth = transpose_blocks([m, n, o, p]);
+        let [a, e, i, m] = join_blocks([first[0], second[0], third[0], fourth[0]]);
+        let [b, f, j, n] = join_blocks([first[1], second[1], third[1], fourth[1]]);
+        let [c, g, k, o] = join_blocks([first[2], second[2], third[2], fourth[2]]);
+        let [d, h, l, p] = join_blocks([first[3], second[3], third[3], fourth[3]]);
+        *tile = [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p];
+    }
+    #[inline(always)]
     fn deinterleave(self, [a, b]: [F32s; 2]) -> [F32s; 2] {
         // Lanes 0 to 3 of `a`, 0 to 3 of `b`, 4 to 7 of `a`, 4 to 7 of `b`; `first` is 0 or 8.
         let indices = |first: i32| {
             let lane = |at: i32| first + at / 8 * 4 + at % 4 + at % 8 / 4 * 16;
-            let all: [i32; 16] = core::array::from_fn(|at| lane(at as i32));
+            let all: [i32; 16] = array::from_fn(|at| lane(at as i32));
             // SAFETY: the array holds 16 values.
             op!(_mm512_loadu_si512(all.as_ptr().cast()))
         };
@@ -334,6 +385,10 @@ impl Float for F32s {
         Self(op!(_mm512_abs_ps(self.0)))
     }
     #[inline(always)]
+    fn mul_power_of_2(self, n: I32s) -> Self {
+        Self(op!(_mm512_scalef_ps(self.0, _mm512_cvtepi32_ps(n.0))))
+    }
+    #[inline(always)]
     fn sqrt(self) -> Self {
         Self(op!(_mm512_sqrt_ps(self.0)))
     }
@@ -382,6 +437,10 @@ impl Int for I32s {
     #[inline(always)]
     fn bitcast(self) -> F32s {
         F32s(op!(_mm512_castsi512_ps(self.0)))
+    }
+    #[inline(always)]
+    fn power_of_2(self) -> F32s {
+        (self + I32s(op!(_mm512_set1_epi32(127)))).shl::<23>().bitcast()
     }
     #[inline(always)]
     fn shl<const N: u32>(self) -> Self {

@@ -160,6 +160,24 @@ impl<const DOT: bool> Simd for Neon<DOT> {
         I32s(op!(vpaddlq_s16(vreinterpretq_s16_s32(sum.0))))
     }
     #[inline(always)]
+    fn transpose(self, tile: &mut [F32s]) {
+        let Some(tile) = tile.first_chunk_mut::<4>() else { return };
+        let [a, b, c, d] = *tile;
+        // Pairs of rows by 32 bits, then by 64 bits.
+        *tile = op!({
+            let ab_even = vreinterpretq_f64_f32(vtrn1q_f32(a.0, b.0));
+            let ab_odd = vreinterpretq_f64_f32(vtrn2q_f32(a.0, b.0));
+            let cd_even = vreinterpretq_f64_f32(vtrn1q_f32(c.0, d.0));
+            let cd_odd = vreinterpretq_f64_f32(vtrn2q_f32(c.0, d.0));
+            [
+                F32s(vreinterpretq_f32_f64(vtrn1q_f64(ab_even, cd_even))),
+                F32s(vreinterpretq_f32_f64(vtrn1q_f64(ab_odd, cd_odd))),
+                F32s(vreinterpretq_f32_f64(vtrn2q_f64(ab_even, cd_even))),
+                F32s(vreinterpretq_f32_f64(vtrn2q_f64(ab_odd, cd_odd))),
+            ]
+        });
+    }
+    #[inline(always)]
     fn deinterleave(self, values: [F32s; 2]) -> [F32s; 2] {
         values
     }
@@ -297,6 +315,10 @@ impl Int for I32s {
     #[inline(always)]
     fn bitcast(self) -> F32s {
         F32s(op!(vreinterpretq_f32_s32(self.0)))
+    }
+    #[inline(always)]
+    fn power_of_2(self) -> F32s {
+        (self + I32s(op!(vdupq_n_s32(127)))).shl::<23>().bitcast()
     }
     #[inline(always)]
     fn shl<const N: u32>(self) -> Self {

@@ -89,6 +89,14 @@ impl Simd for Scalar {
         I32s(zip(sum.0, products, i32::wrapping_add))
     }
     #[inline(always)]
+    fn transpose(self, tile: &mut [F32s]) {
+        let Some(tile) = tile.first_chunk_mut::<LANES>() else { return };
+        let rows = *tile;
+        for (i, to) in tile.iter_mut().enumerate() {
+            to.0 = rows.map(|row| row.0[i]);
+        }
+    }
+    #[inline(always)]
     fn deinterleave(self, values: [F32s; 2]) -> [F32s; 2] {
         values
     }
@@ -214,6 +222,10 @@ impl Int for I32s {
     #[inline(always)]
     fn bitcast(self) -> F32s {
         F32s(self.0.map(|x| f32::from_bits(x.cast_unsigned())))
+    }
+    #[inline(always)]
+    fn power_of_2(self) -> F32s {
+        F32s(self.0.map(|n| f32::from_bits(n.wrapping_add(127).cast_unsigned() << 23)))
     }
     #[inline(always)]
     fn shl<const N: u32>(self) -> Self {

@@ -106,11 +106,7 @@ pub(super) fn lower_f32(
             Box::new(Concatenate { axis: *axis, element_size: size_of::<f32>() })
         }
         NodeKind::StaticResizeBilinear2d { size, align_corners, half_pixel_centers } => {
-            Box::new(StaticResizeBilinear2d {
-                size: *size,
-                align_corners: *align_corners,
-                half_pixel_centers: *half_pixel_centers,
-            })
+            Box::new(StaticResizeBilinear2d::new(*size, *align_corners, *half_pixel_centers))
         }
         _ => return Err(cx.unsupported("as an operator; exclude it from the XNNPACK partition")),
     };
