@@ -38,8 +38,8 @@ pub(crate) struct DiffArgs {
     /// Method to run
     #[arg(long, default_value = "forward", value_name = "NAME")]
     method: String,
-    /// Input: an NPY file, or int:N, double:X, bool:true, none; once for each input, in order
-    #[arg(long, value_name = "X.npy")]
+    /// Input: an NPY file, a number, true or false, or none; once for each input, in order
+    #[arg(long, value_name = "X.npy", allow_negative_numbers = true)]
     input: Vec<String>,
     /// Seed of the random inputs
     #[arg(long, default_value_t = 0, conflicts_with = "input")]

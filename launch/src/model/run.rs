@@ -16,7 +16,7 @@ use clap::Args;
 
 use super::{
     CacheArgs, ProgramFile,
-    input::parse_inputs,
+    input::Inputs,
     limits::{Limits, threads},
     profile::{Profile, ProfileFile},
 };
@@ -24,10 +24,14 @@ use crate::App;
 
 /// Runs one method on NPY files and prints its times as one JSON object: `load_ms`, and minimum,
 /// median and 99th percentile of the timed runs in microseconds.
+///
+/// With --next, a run is a sequence of calls of a method with state. Each run continues with the
+/// state that the last one left.
 #[derive(Args)]
 #[command(after_help = "Examples:
   afferent model run model.pte --input x.npy --output-dir out
-  afferent model run model.pte --method decode --input tokens.npy --input int:5 --repeat 100 --warmup 10
+  afferent model run model.pte --method decode --input tokens.npy --input 5 --repeat 100 --warmup 10
+  afferent model run vad.pte --input a.npy --next --input b.npy --output-dir out
   afferent model run model.pte --input x.npy --repeat 10 --profile model.etdp
     then, in Python: executorch.devtools.Inspector(etdump_path=\"model.etdp\").print_data_tabular()")]
 pub(crate) struct RunArgs {
@@ -36,10 +40,13 @@ pub(crate) struct RunArgs {
     /// Method to run
     #[arg(long, default_value = "forward", value_name = "NAME")]
     method: String,
-    /// Input: an NPY file, or int:N, double:X, bool:true, none; once for each input, in order
-    #[arg(long, value_name = "X.npy")]
-    input: Vec<String>,
-    /// Write each output tensor to output_0.npy, output_1.npy, … in this folder
+    #[command(flatten)]
+    inputs: Inputs,
+    /// Write the outputs of the last run to output_0.npy, output_1.npy, … in this folder; with
+    /// --next, those of each call in its folder call_0, call_1, …
+    ///
+    /// The number is the index of the output. Ints are written as i8, doubles as f8 and booleans
+    /// as b1, of rank 0; bf16 as f4. Strings and none are not written.
     #[arg(long, value_name = "DIR")]
     output_dir: Option<PathBuf>,
     /// Number of timed runs
@@ -73,34 +80,47 @@ pub(crate) fn run(app: &App, args: &RunArgs) -> anyhow::Result<ExitCode> {
     let profile = profile.map(|file| Profile::new(file, origin, method));
 
     let plan = file.method(&args.method)?;
-    let values = parse_inputs(&args.input, &plan)?;
-    let inputs: Vec<Input<'_>> = values.iter().map(OwnedValue::as_input).collect();
+    let calls = args.inputs.parse(&plan)?;
+    let calls: Vec<Vec<Input<'_>>> =
+        calls.iter().map(|call| call.iter().map(OwnedValue::as_input).collect()).collect();
     let observer = profile.as_ref().map(Profile::observer);
     let workers = pool::workers(args.threads);
     let canceled = args.limits.start_timer();
     let options = RunOptions { observer, workers, ..args.limits.run_options(&canceled) };
-    let mut times_us = Vec::with_capacity(args.repeat as usize);
-    let mut end_run = |start: Instant| {
-        times_us.push(start.elapsed().as_secs_f64() * 1e6);
-        profile.iter().for_each(|profile| profile.end_run(start));
-    };
     for _ in 0..args.warmup {
-        model.run_with(&args.method, &inputs, &RunOptions { observer: None, ..options })?;
+        for inputs in &calls {
+            model.run_with(&args.method, inputs, &RunOptions { observer: None, ..options })?;
+        }
     }
+    let end_call = |start: Instant| {
+        let elapsed_us = start.elapsed().as_secs_f64() * 1e6;
+        profile.iter().for_each(|profile| profile.end_run(start));
+        elapsed_us
+    };
+    let mut times_us = Vec::with_capacity(args.repeat as usize);
     for _ in 1..args.repeat {
+        let mut run_us = 0.0;
+        for inputs in &calls {
+            let start = Instant::now();
+            model.run_with(&args.method, inputs, &options)?;
+            run_us += end_call(start);
+        }
+        times_us.push(run_us);
+    }
+    let (mut last_us, mut scalars) = (0.0, Vec::new());
+    for (at, inputs) in calls.iter().enumerate() {
         let start = Instant::now();
-        model.run_with(&args.method, &inputs, &options)?;
-        end_run(start);
+        let outputs = model.run_with(&args.method, inputs, &options)?;
+        last_us += end_call(start);
+        scalars.extend(scalar_outputs(&outputs));
+        if let Some(folder) = &args.output_dir {
+            let call = (calls.len() > 1).then(|| folder.join(format!("call_{at}")));
+            write_outputs(&outputs, call.as_deref().unwrap_or(folder))?;
+        }
     }
-    let start = Instant::now();
-    let outputs = model.run_with(&args.method, &inputs, &options)?;
-    end_run(start);
+    times_us.push(last_us);
     times_us.sort_by(f64::total_cmp);
-
-    if let Some(folder) = &args.output_dir {
-        write_outputs(&outputs, folder)?;
-    }
-    crate::print(&format!("{}\n", summary(load_ms, &times_us, &outputs)))?;
+    crate::print(&format!("{}\n", summary(load_ms, &times_us, scalars)))?;
     if let Some(profile) = profile {
         profile.write(&plan)?;
     }
@@ -109,18 +129,32 @@ pub(crate) fn run(app: &App, args: &RunArgs) -> anyhow::Result<ExitCode> {
 
 fn write_outputs(outputs: &ModelOutputs<'_>, folder: &Path) -> anyhow::Result<()> {
     fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
-    let mut number = 0;
     for at in 0..outputs.len() {
-        if let Output::Tensor(view) = outputs.get(at)? {
-            npy::write(&folder.join(format!("output_{number}.npy")), &view)?;
-            number += 1;
+        let output = outputs.get(at)?;
+        let path = folder.join(format!("output_{at}.npy"));
+        match (output, OwnedValue::of_scalar(output)) {
+            (Output::Tensor(view), _) => npy::write(&path, &view)?,
+            (_, Some(scalar)) => npy::write(&path, &scalar.view())?,
+            _ => {}
         }
     }
     Ok(())
 }
 
+/// Outputs that are not tensors.
+fn scalar_outputs(outputs: &ModelOutputs<'_>) -> Vec<serde_json::Value> {
+    let scalar = |at| match outputs.get(at) {
+        Ok(Output::Int(value)) => Some(value.into()),
+        Ok(Output::Double(value)) => Some(value.into()),
+        Ok(Output::Bool(value)) => Some(value.into()),
+        Ok(Output::Str(text)) => Some(text.into()),
+        _ => None,
+    };
+    (0..outputs.len()).filter_map(scalar).collect()
+}
+
 /// JSON object that the command prints: times, and outputs that are not tensors.
-fn summary(load_ms: f64, sorted_us: &[f64], outputs: &ModelOutputs<'_>) -> serde_json::Value {
+fn summary(load_ms: f64, sorted_us: &[f64], scalars: Vec<serde_json::Value>) -> serde_json::Value {
     let round = |value: f64| (value * 1000.0).round() / 1000.0;
     let mut summary = serde_json::json!({
         "load_ms": round(load_ms),
@@ -129,14 +163,6 @@ fn summary(load_ms: f64, sorted_us: &[f64], outputs: &ModelOutputs<'_>) -> serde
         "p99_us": round(sorted_us[sorted_us.len() * 99 / 100]),
         "repeat": sorted_us.len(),
     });
-    let scalars = (0..outputs.len()).filter_map(|at| match outputs.get(at) {
-        Ok(Output::Int(value)) => Some(value.into()),
-        Ok(Output::Double(value)) => Some(value.into()),
-        Ok(Output::Bool(value)) => Some(value.into()),
-        Ok(Output::Str(text)) => Some(text.into()),
-        _ => None,
-    });
-    let scalars: Vec<serde_json::Value> = scalars.collect();
     if let (false, Some(object)) = (scalars.is_empty(), summary.as_object_mut()) {
         object.insert("scalars".to_owned(), scalars.into());
     }

@@ -33,5 +33,5 @@ pub use error::InspectError;
 pub use etdump::EtDumpRecorder;
 pub use profile::{InstructionProfile, InstructionTime, MeanTimes};
 pub use random::random_inputs;
-pub use value::{OwnedValue, describe};
+pub use value::{OwnedValue, describe, in_dim_order, mismatch};
 pub use verify::{TestCaseResult, verify};

@@ -7,7 +7,7 @@ use std::{
 };
 
 use afferent_core::{Bool, Error, ScalarType, Tensor, TensorView, bf16, f16};
-use npyz::{DType, NpyFile, Order, WriterBuilder};
+use npyz::{DType, FixedSizeBytes, NpyFile, Order, WriterBuilder};
 
 use crate::InspectError;
 
@@ -46,7 +46,9 @@ impl Reason {
 
 /// Reads the tensor in `path`. It must be in C order, with a header of at most 64 KiB.
 ///
-/// NPY has no bf16. A file of `f32` is converted if the method `expects` bf16.
+/// NPY has no bf16. If the method `expects` it, numbers of `f4` are rounded, and elements of `V2`
+/// (`ml_dtypes.bfloat16`) and `u2` are bit patterns. `u2` is also taken as the bits of an expected
+/// f16.
 ///
 /// # Errors
 /// [`InspectError::Npy`].
@@ -85,6 +87,23 @@ pub fn read(path: &Path, expects: Option<ScalarType>) -> Result<Tensor, InspectE
                 let values =
                     npy.into_vec::<f32>().map_err(data_error)?.into_iter().map(bf16::from_f32);
                 Tensor::new(&sizes, &values.collect::<Vec<_>>())?
+            }
+            ("V2", Some(ScalarType::BFloat16)) => {
+                let values = npy.into_vec::<FixedSizeBytes<2>>().map_err(data_error)?;
+                let values = values.into_iter().map(|bytes| bf16::from_le_bytes(bytes.0));
+                Tensor::new(&sizes, &values.collect::<Vec<_>>())?
+            }
+            ("u2", Some(ScalarType::BFloat16)) => {
+                let bits = npy.into_vec::<u16>().map_err(data_error)?;
+                Tensor::new(&sizes, &bits.into_iter().map(bf16::from_bits).collect::<Vec<_>>())?
+            }
+            ("u2", Some(ScalarType::Half)) => {
+                let bits = npy.into_vec::<u16>().map_err(data_error)?;
+                Tensor::new(&sizes, &bits.into_iter().map(f16::from_bits).collect::<Vec<_>>())?
+            }
+            ("V2", _) => {
+                let text = "dtype V2 is read as the bits of bf16, which is not expected here";
+                return Err(text.into());
             }
             ("f2", _) => tensor!(f16),
             ("f4", _) => tensor!(f32),
@@ -197,6 +216,32 @@ mod tests {
         let mut transposed = plain;
         transposed.set_dim_order(&[1, 0]).unwrap();
         assert_eq!(check(transposed).data::<f32>().unwrap(), [1.0, 3.0, 5.0, 2.0, 4.0, 6.0]);
+    }
+
+    #[test]
+    fn bits_of_16_bit_floats_are_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.npy");
+        // 1.0 and -2.0 as bf16, and the same bits as f16.
+        let bytes = [0x80, 0x3f, 0x00, 0xc0];
+        let save = |descr: &str| {
+            let text = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': (2,), }}\n");
+            let len = u16::try_from(text.len()).unwrap().to_le_bytes();
+            let file = [&b"\x93NUMPY\x01\x00"[..], &len, text.as_bytes(), &bytes].concat();
+            std::fs::write(&path, file).unwrap();
+        };
+        for descr in ["<V2", "|V2", "<u2"] {
+            save(descr);
+            let tensor = read(&path, Some(ScalarType::BFloat16)).unwrap();
+            let values = tensor.data::<bf16>().unwrap().iter().map(|x| x.to_f32());
+            assert_eq!(values.collect::<Vec<_>>(), [1.0, -2.0], "{descr}");
+        }
+        let tensor = read(&path, Some(ScalarType::Half)).unwrap();
+        assert_eq!(tensor.data::<f16>().unwrap(), [0x3f80, 0xc000].map(f16::from_bits));
+        assert_eq!(read(&path, None).unwrap().data::<u16>().unwrap(), [0x3f80, 0xc000]);
+        save("<V2");
+        let error = read(&path, Some(ScalarType::Float)).unwrap_err().to_string();
+        assert!(error.ends_with("the bits of bf16, which is not expected here"), "{error}");
     }
 
     #[test]
