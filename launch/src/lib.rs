@@ -8,12 +8,13 @@
 //! | module | holds |
 //! |---|---|
 //! | `app` | the builder |
-//! | `run`, `replay`, `test`, `top`, `graph_file`, `nodes`, `new`, `model` | one command each |
+//! | `run`, `replay`, `test`, `top`, `graph_file`, `nodes`, `new`, `devices`, `model` | the commands |
 //! | `serve` | figures over HTTP, for `top` and Prometheus |
 //! | `log` | lines on standard error |
 //! | `output`, `table` | files and text that commands write |
 
 mod app;
+mod devices;
 mod graph_file;
 mod log;
 mod model;
@@ -68,6 +69,10 @@ enum Command {
     Graph(graph_file::GraphArgs),
     /// List the node types, or show the contract of one
     Nodes(nodes::NodesArgs),
+    /// List microphones, speakers and cameras
+    Devices(devices::DevicesArgs),
+    /// Show the parts of this machine that a graph can use
+    Doctor(devices::DoctorArgs),
     /// Write a template
     #[command(subcommand)]
     New(new::NewCommand),
@@ -89,6 +94,8 @@ impl App {
             Command::Check(args) => graph_file::check(self, &args),
             Command::Graph(args) => graph_file::draw(self, &args),
             Command::Nodes(args) => nodes::nodes(&self, &args),
+            Command::Devices(args) => devices::devices(&args),
+            Command::Doctor(args) => devices::doctor(&self, &args),
             Command::New(command) => new::new(&self, &command),
             Command::Model(command) => model::model(&self, &command),
         };

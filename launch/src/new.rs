@@ -1,4 +1,6 @@
-//! `afferent new`: writes the source code of a new node.
+//! `afferent new`: writes the source code of a new node or project.
+
+mod project;
 
 use std::{
     fs,
@@ -15,6 +17,8 @@ use crate::App;
 pub(crate) enum NewCommand {
     /// Write a node with its contract and a test, and add it to the list of its crate
     Node(NewNodeArgs),
+    /// Write a folder with a graph, a node, a program that runs them, and tests
+    Project(project::NewProjectArgs),
 }
 
 #[derive(Args)]
@@ -40,7 +44,13 @@ enum Shape {
 }
 
 pub(crate) fn new(app: &App, command: &NewCommand) -> anyhow::Result<ExitCode> {
-    let NewCommand::Node(args) = command;
+    match command {
+        NewCommand::Project(args) => project::new(args),
+        NewCommand::Node(args) => new_node(app, args),
+    }
+}
+
+fn new_node(app: &App, args: &NewNodeArgs) -> anyhow::Result<ExitCode> {
     let NewNodeArgs { name, shape, folder } = args;
     check(name, *shape)?;
     if app.catalog().node(name).is_some() {

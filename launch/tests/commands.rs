@@ -480,3 +480,30 @@ nodes:
     let errors = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success() && errors.is_empty(), "{errors}");
 }
+
+#[test]
+fn the_machine_is_described() {
+    let folder = folder();
+    let (text, errors, success) = call(folder.path(), &["doctor"]);
+    assert!(success && text.contains("SIMD") && text.contains("cameras"), "{text}{errors}");
+    let (text, errors, success) = call(folder.path(), &["devices", "--json"]);
+    let devices: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert!(success && devices["cameras"].is_array() && devices["audio"].is_array(), "{errors}");
+}
+
+#[test]
+fn a_new_project_is_complete() {
+    let folder = folder();
+    let (text, errors, success) = call(folder.path(), &["new", "project", "robot"]);
+    assert!(success && text.contains("cd robot"), "{errors}");
+    let read = |path: &str| fs::read_to_string(folder.path().join("robot").join(path)).unwrap();
+    for file in ["Cargo.toml", "README.md", "graph.yaml", "src/main.rs", "tests/graph.rs"] {
+        let text = read(file);
+        assert!(!["{name}", "{crate}", "{source"].iter().any(|key| text.contains(key)), "{text}");
+    }
+    assert!(read("src/lib.rs").contains("mod volume;"), "the node is in the list");
+    let (_, errors, success) = call(folder.path(), &["new", "project", "robot"]);
+    assert!(!success && errors.contains("robot already exists"), "{errors}");
+    let (_, errors, success) = call(folder.path(), &["new", "project", "No"]);
+    assert!(!success && errors.contains("cannot be the name of a project"), "{errors}");
+}

@@ -103,6 +103,11 @@ impl NodeStats {
         self.latency.sample(is_sampled, latency_ns);
     }
 
+    /// Counts the packet of a feedback edge, which has no latency.
+    pub(crate) fn count_feedback_packet(&mut self) {
+        self.packets_in += 1;
+    }
+
     /// Records `latency_ns` since the packet of a call left the source `source`.
     pub(crate) fn count_path(&mut self, source: usize, latency_ns: u64) {
         match self.paths.iter_mut().find(|(known, _)| *known == source) {

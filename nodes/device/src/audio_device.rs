@@ -19,7 +19,7 @@ use ringbuf::{
     traits::{Consumer, Observer, Producer, Split},
 };
 
-use crate::{Direction, StreamRequest};
+use crate::{AudioDevice, Direction, StreamRequest};
 
 /// A capture stream.
 pub(crate) struct Capture {
@@ -139,6 +139,37 @@ impl DeviceStream {
 
 fn device_error(device: &str, reason: impl ToString) -> NodeError {
     NodeError::Device { name: device.to_owned(), reason: reason.to_string() }
+}
+
+/// Lists the devices of both directions.
+pub(crate) fn list() -> Result<Vec<AudioDevice>, String> {
+    let host = cpal::default_host();
+    let id = |device: &cpal::Device| device.id().ok().map(|id| id.id().to_owned());
+    let default_capture = host.default_input_device().as_ref().and_then(id);
+    let default_playback = host.default_output_device().as_ref().and_then(id);
+    let mut found = Vec::new();
+    for device in host.devices().map_err(|error| error.to_string())? {
+        let Some(id) = id(&device) else { continue };
+        let capture: Vec<_> = device.supported_input_configs().into_iter().flatten().collect();
+        let playback: Vec<_> = device.supported_output_configs().into_iter().flatten().collect();
+        let directions = [(true, capture, &default_capture), (false, playback, &default_playback)];
+        for (is_capture, configs, default) in directions {
+            let least = configs.iter().map(SupportedStreamConfigRange::min_sample_rate).min();
+            let greatest = configs.iter().map(SupportedStreamConfigRange::max_sample_rate).max();
+            let channels = configs.iter().map(SupportedStreamConfigRange::channels).max();
+            if let (Some(least), Some(greatest), Some(channels)) = (least, greatest, channels) {
+                found.push(AudioDevice {
+                    id: id.clone(),
+                    name: device.to_string(),
+                    is_capture,
+                    is_default: default.as_ref() == Some(&id),
+                    rates: (least, greatest),
+                    channels,
+                });
+            }
+        }
+    }
+    Ok(found)
 }
 
 fn find_device(name: &str, direction: Direction) -> Result<cpal::Device, NodeError> {

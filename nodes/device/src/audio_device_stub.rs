@@ -2,7 +2,7 @@
 
 use afferent_graph::NodeError;
 
-use crate::{Direction, StreamRequest};
+use crate::{AudioDevice, Direction, StreamRequest};
 
 /// A capture stream; never constructed.
 pub(crate) enum Capture {}
@@ -14,9 +14,15 @@ pub(crate) fn check(device: &str, _: Direction) -> Result<(), NodeError> {
     Err(no_devices(device))
 }
 
+pub(crate) fn list() -> Result<Vec<AudioDevice>, String> {
+    Err(NO_DEVICES.to_owned())
+}
+
+/// Reason of every error.
+const NO_DEVICES: &str = "this build has no audio devices; build with --features audio-device";
+
 fn no_devices(device: &str) -> NodeError {
-    let reason = "this build has no audio devices; build with --features audio-device".to_owned();
-    NodeError::Device { name: device.to_owned(), reason }
+    NodeError::Device { name: device.to_owned(), reason: NO_DEVICES.to_owned() }
 }
 
 impl Capture {

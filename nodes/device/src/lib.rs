@@ -27,6 +27,31 @@ pub use speaker::{Speaker, SpeakerParams};
 /// All nodes of this crate, in alphabetical order.
 pub const NODES: &[NodeEntry] = &[NodeDef::of::<Microphone>, NodeDef::of::<Speaker>];
 
+/// A microphone or loudspeaker.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AudioDevice {
+    /// Value of the parameter `device`.
+    pub id: String,
+    /// Name for people.
+    pub name: String,
+    /// True for a microphone, false for a loudspeaker.
+    pub is_capture: bool,
+    /// True for the device `default`.
+    pub is_default: bool,
+    /// Lowest and highest sample rate, in hertz.
+    pub rates: (u32, u32),
+    /// Largest number of channels.
+    pub channels: u16,
+}
+
+/// Microphones and loudspeakers of this machine; a device with both directions is listed twice.
+///
+/// # Errors
+/// A message if this build has no audio devices, or the system cannot list them.
+pub fn audio_devices() -> Result<Vec<AudioDevice>, String> {
+    audio_device::list()
+}
+
 /// Direction of an audio device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Direction {

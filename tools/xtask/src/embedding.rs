@@ -10,6 +10,7 @@ use crate::command::{capture, cargo, root, run};
 pub(crate) fn check() -> Result<()> {
     embedding()?;
     generated_nodes()?;
+    generated_project()?;
     run(&mut cargo(
         "run --release --locked --example custom_node -- run launch/examples/custom_node.yaml",
     ))
@@ -59,6 +60,18 @@ fn generated_nodes() -> Result<()> {
         run(cargo(&new).arg(folder.path()))?;
     }
     run(&mut outside(folder.path(), "test"))
+}
+
+/// The output of `afferent new project` compiles, passes its tests and runs its graph.
+fn generated_project() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let mut new = Command::new(root().join("target/release/afferent"));
+    new.args(["new", "project", "my-robot", "--checkout"]).arg(root()).current_dir(folder.path());
+    run(&mut new)?;
+    let project = folder.path().join("my-robot");
+    fs::copy(root().join("Cargo.lock"), project.join("Cargo.lock"))?;
+    run(&mut outside(&project, "test"))?;
+    run(outside(&project, "run").args(["--", "run", "graph.yaml", "--virtual"]))
 }
 
 /// `cargo` in a folder outside, without the network.

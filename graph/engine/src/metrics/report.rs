@@ -98,8 +98,9 @@ pub struct NodeReport {
     pub model_ns: u64,
     /// Duration of a call.
     pub call: Spread,
-    /// Time from the source of a packet to the end of the call. Sampled from the first thousand
-    /// packets of each source and one of eight after them; the maximum covers all.
+    /// Time from the source of a packet to the end of the call, without packets of feedback edges.
+    /// Sampled from the first thousand packets of each source and one of eight after them; the
+    /// maximum covers all.
     pub latency: Spread,
 }
 

@@ -7,7 +7,7 @@ use crate::{EdgeReport, Report, RunEnd, Spread};
 const NODE_COLUMNS: &str = "\
 drops: packets dropped on edges to the node; faults: wrong timestamps, undeclared outputs
 busy: time in calls; model: part of busy in models; call: time of one call
-latency: from the source to the end of the call";
+latency: from the source to the end of the call, feedback not counted";
 
 const EDGE_COLUMNS: &str = "\
 dropped packets: full: the queue was full; age: older than the limit

@@ -251,7 +251,12 @@ impl Runner {
             let Header { at, trace, entered_ns, .. } = self.context.origin;
             let is_sampled = is_sampled(trace);
             self.inputs[input_index].count_age(start.now, at, is_sampled);
-            self.count_packet(is_sampled, end.real_ns.saturating_sub(entered_ns));
+            if before.is_some() {
+                // The loop through its receivers, such as a played sound, is not its latency.
+                self.stats.count_feedback_packet();
+            } else {
+                self.count_packet(is_sampled, end.real_ns.saturating_sub(entered_ns));
+            }
         }
         if let Some(origin) = before.filter(|_| self.resume == Resume::Done) {
             self.context.origin = origin;

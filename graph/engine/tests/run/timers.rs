@@ -5,7 +5,7 @@ use std::time::Duration;
 use afferent_engine::{ClockKind, Report, RunOptions, Threads};
 use afferent_graph::Timestamp;
 
-use crate::kit::{Graph, Number, OUT, Seen, ms};
+use crate::kit::{Graph, Number, OUT, Seen, block, ms};
 
 fn on_virtual_clock() -> RunOptions {
     RunOptions { clock: ClockKind::Virtual, ..RunOptions::default() }
@@ -154,4 +154,29 @@ fn a_stream_leads_back_and_the_graph_ends() {
     // On the real clock the last of what comes back may find the graph ended.
     let (seen, _) = round(RunOptions::default());
     assert!(seen.len() >= 20 && seen.iter().all(|number| all.contains(number)), "{seen:?}");
+}
+
+#[test]
+fn the_way_through_a_feedback_edge_is_not_latency() {
+    let mut graph = Graph::default();
+    let numbers = graph.clocked(1, 250, 4);
+    let first = graph.node("first", |number, cx| {
+        cx.send(OUT, Number(number));
+        Ok(())
+    });
+    let slow = graph.node("slow", |number, cx| {
+        std::thread::sleep(Duration::from_millis(100));
+        if number < 100 {
+            cx.send(OUT, Number(number + 100));
+        }
+        Ok(())
+    });
+    graph.edge(numbers, first);
+    graph.edge_with(first, slow, block(64));
+    graph.feedback(slow, first, 64);
+    graph.all_heavy();
+    let report = graph.run(RunOptions::default()).unwrap();
+    let first = report.node("first").unwrap();
+    assert!(first.packets_in > 4, "{first:?}");
+    assert!(first.latency.max_ns < 100_000_000, "{first:?}");
 }
