@@ -108,6 +108,7 @@ pub(crate) fn run(app: App, args: &RunArgs) -> anyhow::Result<ExitCode> {
     let is_recorded = witnesses.finish();
     let (report, failed) = ran?;
     log_failures(&report);
+    log_written(&checked);
     show(args, &report, witnesses.waterfall.as_deref(), files)?;
     let failed = failed || !is_recorded;
     Ok(if failed { ExitCode::FAILURE } else { enforce_budget(args, &report) })
@@ -186,6 +187,19 @@ pub(crate) fn log_failures(report: &Report) {
     if !names.is_empty() {
         let count = counted(names.len(), "node");
         log::error(format_args!("the run failed: {count} stopped: {}", names.join(", ")));
+    }
+}
+
+/// Prints where the nodes have written.
+fn log_written(checked: &Checked) {
+    for file in checked.files().iter().filter(|file| file.is_written) {
+        let path = file.path.display();
+        if file.path.is_file() {
+            let bytes = file.path.metadata().map_or(0, |metadata| metadata.len());
+            log::progress(format_args!("wrote {path}, {bytes} bytes"));
+        } else if let Ok(entries) = file.path.read_dir() {
+            log::progress(format_args!("wrote {path}, {}", counted(entries.count(), "file")));
+        }
     }
 }
 

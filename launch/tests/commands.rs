@@ -90,6 +90,7 @@ fn figures_are_written() {
     let (_, errors, success) = call(folder.path(), &args);
     assert!(success, "{errors}");
     let stats = fs::read_to_string(folder.path().join("stats.json")).unwrap();
+    assert!(errors.contains("wrote log.txt, "), "{errors}");
     let report: Report = serde_json::from_str(&stats).unwrap();
     let nodes = report.nodes.iter().map(|node| (node.name.as_str(), node.packets_out));
     assert_eq!(nodes.collect::<Vec<_>>(), [("ears/wav", 5), ("even", 5), ("log", 0)]);
