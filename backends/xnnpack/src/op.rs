@@ -23,6 +23,7 @@
 //! | `fully_connected_q8`     | `XNNFullyConnected`, statically or dynamically quantized |
 //! | `global_avg_pooling2d`   | `XNNGlobalAvgPooling2d`                                 |
 //! | `global_avg_pooling2d_q8`| `XNNGlobalAvgPooling2d`                                 |
+//! | `grouped_conv2d`         | `XNNConv2d`, `XNNDepthwiseConv2d`, `XNNConvTranspose2d` with small groups |
 //! | `inverted_bottleneck`    | expand, depthwise, project: two or three convolutions   |
 //! | `max_pooling2d`          | `XNNMaxPooling2d`, f32 and int8                         |
 //! | `softmax`                | `XNNSoftmax`                                            |
@@ -52,6 +53,7 @@ pub(crate) mod fully_connected_q4;
 pub(crate) mod fully_connected_q8;
 pub(crate) mod global_avg_pooling2d;
 pub(crate) mod global_avg_pooling2d_q8;
+pub(crate) mod grouped_conv2d;
 pub(crate) mod inverted_bottleneck;
 pub(crate) mod max_pooling2d;
 pub(crate) mod softmax;

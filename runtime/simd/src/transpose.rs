@@ -4,9 +4,9 @@
 
 use crate::{Isa, Routine, Simd, SizeError};
 
-/// Columns of the source that are transposed before the next rows, so that the cache lines that
-/// two tiles share are still in the cache.
-const BLOCK_COLS: usize = 128;
+/// Rows or columns of a block. Within it, tiles follow each other along the rows of the side with
+/// the larger stride, and the cache lines that two tiles share are still in the cache.
+const BLOCK_LEN: usize = 128;
 
 /// Maximum lanes of a vector.
 const MAX_LANES: usize = 16;
@@ -51,21 +51,22 @@ impl Routine for Transpose<'_> {
     #[inline(always)]
     fn run<S: Simd>(mut self, simd: S) {
         let [rows, cols] = self.sizes;
-        for block in (0..cols).step_by(BLOCK_COLS) {
-            let end = cols.min(block + BLOCK_COLS);
-            for row in (0..rows).step_by(S::LANES) {
-                let tile_rows = S::LANES.min(rows - row);
-                let mut col = block;
-                while tile_rows == S::LANES && col + S::LANES <= end {
-                    // SAFETY: a whole tile is inside of both matrices.
-                    unsafe { self.tile(simd, row, col) };
-                    col += S::LANES;
+        if self.to_stride > self.from_stride {
+            for block in (0..rows).step_by(BLOCK_LEN) {
+                let end = rows.min(block + BLOCK_LEN);
+                for col in (0..cols).step_by(S::LANES) {
+                    for row in (block..end).step_by(S::LANES) {
+                        self.tile(simd, [row, col]);
+                    }
                 }
-                while col < end {
-                    let tile_cols = S::LANES.min(end - col);
-                    // SAFETY: the tile is cut at the edges of both matrices.
-                    unsafe { self.partial_tile(simd, [row, col], [tile_rows, tile_cols]) };
-                    col += tile_cols;
+            }
+        } else {
+            for block in (0..cols).step_by(BLOCK_LEN) {
+                let end = cols.min(block + BLOCK_LEN);
+                for row in (0..rows).step_by(S::LANES) {
+                    for col in (block..end).step_by(S::LANES) {
+                        self.tile(simd, [row, col]);
+                    }
                 }
             }
         }
@@ -73,12 +74,26 @@ impl Routine for Transpose<'_> {
 }
 
 impl Transpose<'_> {
+    /// Transposes the tile at this row and column of the source, cut at the edges of the matrix.
+    #[inline(always)]
+    fn tile<S: Simd>(&mut self, simd: S, [row, col]: [usize; 2]) {
+        let sizes = [self.sizes[0] - row, self.sizes[1] - col];
+        if sizes.iter().all(|size| *size >= S::LANES) {
+            // SAFETY: the source has a whole tile there.
+            unsafe { self.whole_tile(simd, [row, col]) }
+        } else {
+            let sizes = sizes.map(|size| size.min(S::LANES));
+            // SAFETY: the source has these rows and columns there.
+            unsafe { self.partial_tile(simd, [row, col], sizes) }
+        }
+    }
+
     /// Transposes a whole tile.
     ///
     /// # Safety
     /// The source has `S::LANES` rows from `row` on, and as many columns from `col` on.
     #[inline(always)]
-    unsafe fn tile<S: Simd>(&mut self, simd: S, row: usize, col: usize) {
+    unsafe fn whole_tile<S: Simd>(&mut self, simd: S, [row, col]: [usize; 2]) {
         let from = self.from.as_ptr().wrapping_add(row * self.from_stride + col);
         let to = self.to.as_mut_ptr().wrapping_add(col * self.to_stride + row);
         let mut tile = [simd.zero(); MAX_LANES];
@@ -111,13 +126,13 @@ impl Transpose<'_> {
         let mut tile = [simd.zero(); MAX_LANES];
         let tile = &mut tile[..S::LANES];
         for (i, vector) in tile.iter_mut().enumerate().take(rows) {
-            // SAFETY: as in `tile`.
+            // SAFETY: as in `whole_tile`.
             *vector =
                 unsafe { simd.load_partial_ptr(from.wrapping_add(i * self.from_stride), cols) };
         }
         simd.transpose(tile);
         for (j, vector) in tile.iter().enumerate().take(cols) {
-            // SAFETY: as in `tile`.
+            // SAFETY: as in `whole_tile`.
             unsafe { simd.store_partial_ptr(*vector, to.wrapping_add(j * self.to_stride), rows) };
         }
     }

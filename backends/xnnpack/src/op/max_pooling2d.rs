@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 
 use afferent_core::{Element, Error};
 use afferent_simd::{
-    Isa, Routine, Simd,
+    Float, Isa, Mask, Routine, Simd,
     parallel::{self, Grain},
 };
 
@@ -22,34 +22,96 @@ const GRAIN: Grain = Grain::from_macs(1 << 18);
 
 /// Element type of max pooling.
 pub(crate) trait MaxElement: Element {
-    /// Identity of the maximum: the value of padding.
-    const LOWEST: Self;
-
-    /// Larger of two elements; NaN if one of them is NaN.
-    fn larger(self, other: Self) -> Self;
+    /// Pools all channels of one window. NaN is the maximum.
+    fn pool<S: Simd>(simd: S, image: Image<'_, Self>, taps: Taps<'_>, out: &mut [Self]);
 
     fn clamp_all(isa: Isa, clamp: (f32, f32), data: &mut [Self]);
 }
 
-impl MaxElement for f32 {
-    const LOWEST: Self = Self::NEG_INFINITY;
+/// An image, and its rows, columns and channels.
+#[derive(Clone, Copy)]
+pub(crate) struct Image<'x, T> {
+    x: &'x [T],
+    sizes: [usize; 3],
+}
 
+/// The window of one output row and column.
+#[derive(Clone, Copy)]
+pub(crate) struct Taps<'w> {
+    window: &'w Window,
+    at: [usize; 2],
+}
+
+impl Taps<'_> {
+    /// Calls `f` with the index of the first channel of each pixel of the window.
     #[inline(always)]
-    fn larger(self, other: Self) -> Self {
-        if self > other || self.is_nan() { self } else { other }
+    fn for_each(self, [height, width, channels]: [usize; 3], mut f: impl FnMut(usize)) {
+        let Self { window, at } = self;
+        for i in 0..window.kernel[0] {
+            let Some(row) = window.input_index(0, at[0], i, height) else { continue };
+            for j in 0..window.kernel[1] {
+                let Some(col) = window.input_index(1, at[1], j, width) else { continue };
+                f((row * width + col) * channels);
+            }
+        }
     }
+}
 
+impl MaxElement for f32 {
     fn clamp_all(isa: Isa, clamp: (f32, f32), data: &mut [Self]) {
         clamp_slice(isa, clamp, data);
+    }
+
+    #[inline(always)]
+    fn pool<S: Simd>(simd: S, image: Image<'_, Self>, taps: Taps<'_>, out: &mut [Self]) {
+        let mut channel = 0;
+        while channel + 4 * S::LANES <= out.len() {
+            pool_vectors::<S, 4>(simd, image, taps, channel, &mut out[channel..][..4 * S::LANES]);
+            channel += 4 * S::LANES;
+        }
+        while channel < out.len() {
+            let end = out.len().min(channel + S::LANES);
+            pool_vectors::<S, 1>(simd, image, taps, channel, &mut out[channel..end]);
+            channel = end;
+        }
+    }
+}
+
+/// Pools `V` vectors of channels of one window, or a part of one vector, from `channel` on.
+#[inline(always)]
+fn pool_vectors<S: Simd, const V: usize>(
+    simd: S,
+    image: Image<'_, f32>,
+    taps: Taps<'_>,
+    channel: usize,
+    out: &mut [f32],
+) {
+    let mut max = [simd.splat(f32::NEG_INFINITY); V];
+    // False in the lanes that met NaN, which `max` ignores.
+    let mut is_number = [simd.zero().eq(simd.zero()); V];
+    let len = out.len();
+    taps.for_each(image.sizes, |at| {
+        let from = &image.x[at + channel..][..len];
+        for v in 0..V {
+            let from = &from[v * S::LANES..];
+            let x = if V > 1 { simd.load(from) } else { simd.load_partial(from) };
+            max[v] = x.max(max[v]);
+            is_number[v] = is_number[v] & x.eq(x);
+        }
+    });
+    for v in 0..V {
+        let value = is_number[v].select(max[v], simd.splat(f32::NAN));
+        let to = &mut out[v * S::LANES..];
+        if V > 1 { simd.store(value, to) } else { simd.store_partial(value, to) }
     }
 }
 
 impl MaxElement for i8 {
-    const LOWEST: Self = Self::MIN;
-
     #[inline(always)]
-    fn larger(self, other: Self) -> Self {
-        self.max(other)
+    fn pool<S: Simd>(_: S, image: Image<'_, Self>, taps: Taps<'_>, out: &mut [Self]) {
+        let done = pool_channels::<64>(image, taps, out, 0);
+        let done = pool_channels::<8>(image, taps, out, done);
+        pool_channels::<1>(image, taps, out, done);
     }
 
     fn clamp_all(isa: Isa, (low, high): (f32, f32), data: &mut [Self]) {
@@ -124,16 +186,14 @@ impl<T: MaxElement> Routine for PoolRows<'_, T> {
     type Output = ();
 
     #[inline(always)]
-    fn run<S: Simd>(self, _: S) {
+    fn run<S: Simd>(self, simd: S) {
         let Self { window, x, image, size: [rows, cols], first, out } = self;
         let channels = image[2];
         for (row, out) in (first..).zip(out.chunks_exact_mut(cols * channels)) {
             let x = &x[row / rows * image.iter().product::<usize>()..];
             for (col, out) in out.chunks_exact_mut(channels).enumerate() {
-                let at = [row % rows, col];
-                let done = pool_channels::<T, 64>(window, (x, image), at, out, 0);
-                let done = pool_channels::<T, 8>(window, (x, image), at, out, done);
-                pool_channels::<T, 1>(window, (x, image), at, out, done);
+                let taps = Taps { window, at: [row % rows, col] };
+                T::pool(simd, Image { x, sizes: image }, taps, out);
             }
         }
     }
@@ -142,24 +202,19 @@ impl<T: MaxElement> Routine for PoolRows<'_, T> {
 /// Pools one window, `N` channels at a time from channel `start` on. Returns the first channel that
 /// remains.
 #[inline(always)]
-fn pool_channels<T: MaxElement, const N: usize>(
-    window: &Window,
-    (x, [height, width, channels]): (&[T], [usize; 3]),
-    at: [usize; 2],
-    out: &mut [T],
+fn pool_channels<const N: usize>(
+    image: Image<'_, i8>,
+    taps: Taps<'_>,
+    out: &mut [i8],
     start: usize,
 ) -> usize {
     let mut channel = start;
     while let Some(out) = out[channel..].first_chunk_mut::<N>() {
-        let mut max = [T::LOWEST; N];
-        for i in 0..window.kernel[0] {
-            let Some(row) = window.input_index(0, at[0], i, height) else { continue };
-            for j in 0..window.kernel[1] {
-                let Some(col) = window.input_index(1, at[1], j, width) else { continue };
-                let from = &x[(row * width + col) * channels + channel..][..N];
-                max.iter_mut().zip(from).for_each(|(max, x)| *max = x.larger(*max));
-            }
-        }
+        let mut max = [i8::MIN; N];
+        taps.for_each(image.sizes, |at| {
+            let from = &image.x[at + channel..][..N];
+            max.iter_mut().zip(from).for_each(|(max, x)| *max = (*x).max(*max));
+        });
         *out = max;
         channel += N;
     }
@@ -181,6 +236,21 @@ mod tests {
             x[at] = f32::NAN;
             let mut op = MaxPooling2d::<f32>::new(valid_window([2, 3]), UNCLAMPED);
             assert!(run(&mut op, &x, Shape::of([1, 2, 3, 1]), 0.0_f32, 1).0[0].is_nan());
+        }
+    }
+
+    #[test]
+    fn floats_match_integers() {
+        for channels in [1, 3, 8, 16, 17, 64, 77, 130] {
+            let shape = Shape::of([2, 9, 7, channels]);
+            let x: Vec<i8> = (0..shape.numel().unwrap()).map(|at| (at * 7919 / 8) as i8).collect();
+            let floats: Vec<f32> = x.iter().map(|x| f32::from(*x)).collect();
+            let window = Window { padding_before: [1, 2], ..valid_window([3, 4]) };
+            let mut op = MaxPooling2d::<i8>::new(window, UNCLAMPED);
+            let expected = run(&mut op, &x, shape, 0_i8, 1).0;
+            let expected: Vec<f32> = expected.into_iter().map(f32::from).collect();
+            let mut op = MaxPooling2d::<f32>::new(window, UNCLAMPED);
+            assert_eq!(run(&mut op, &floats, shape, f32::NAN, 1).0, expected, "{channels}");
         }
     }
 

@@ -8,9 +8,12 @@ use afferent_simd::{
 };
 
 use super::weight_cache::{CachedWeights, PackedLayout, WeightPacker};
-use crate::{conv2d_params::Conv2dParams, error::TENSOR_TOO_LARGE};
+use crate::{
+    conv2d_params::{Conv2dKind, Conv2dParams},
+    error::TENSOR_TOO_LARGE,
+};
 
-/// f32 weights, `[kernel rows, kernel columns, channels]`, and bias.
+/// f32 weights, `[kernel rows, kernel columns, group input channels, output channels]`, and bias.
 pub(crate) struct DepthwiseF32 {
     pub(crate) weights: CachedWeights<f32>,
     pub(crate) bias: Vec<f32>,
@@ -28,8 +31,45 @@ impl DepthwiseF32 {
             to.copy_from_slice(filter);
             Ok(())
         })?;
-        packer.reserve::<f32>(params.groups)?;
-        let bias = bias.map_or_else(|| vec![0.0; params.groups], <[f32]>::to_vec);
+        Self::with_bias(packer, params, weights, bias)
+    }
+
+    /// Packs the filter of a grouped convolution of any kind. A transposed kernel is flipped.
+    pub(crate) fn grouped(
+        packer: &WeightPacker<'_>,
+        params: &Conv2dParams,
+        filter: &[f32],
+        bias: Option<&[f32]>,
+    ) -> Result<Self, Error> {
+        let (inputs, outputs) = (params.group_input_channels, params.group_output_channels);
+        let (taps, channels) = (params.window.taps(), params.output_channels());
+        let is_flipped = matches!(params.kind, Conv2dKind::Transposed { .. });
+        let sizes = [taps, inputs, params.groups, usize::from(is_flipped)];
+        let len = filter.len();
+        let weights =
+            packer.get_or_pack(PackedLayout::F32Grouped, &sizes, len, |to: &mut [f32]| {
+                for (at, row) in to.chunks_exact_mut(channels).enumerate() {
+                    let (tap, input) = (at / inputs, at % inputs);
+                    let tap = if is_flipped { taps - 1 - tap } else { tap };
+                    for (channel, weight) in row.iter_mut().enumerate() {
+                        let (group, output) = (channel / outputs, channel % outputs);
+                        *weight = filter[params.filter_index(group, output, tap, input)];
+                    }
+                }
+                Ok(())
+            })?;
+        Self::with_bias(packer, params, weights, bias)
+    }
+
+    fn with_bias(
+        packer: &WeightPacker<'_>,
+        params: &Conv2dParams,
+        weights: CachedWeights<f32>,
+        bias: Option<&[f32]>,
+    ) -> Result<Self, Error> {
+        let channels = params.output_channels();
+        packer.reserve::<f32>(channels)?;
+        let bias = bias.map_or_else(|| vec![0.0; channels], <[f32]>::to_vec);
         Ok(Self { weights, bias })
     }
 }

@@ -12,6 +12,7 @@ use crate::{
         conv2d_few_channels::{self, Conv2dFewChannels},
         depthwise_conv2d::DepthwiseConv2d,
         fully_connected::FullyConnected,
+        grouped_conv2d::{self, GroupedConv2d},
     },
     operator::Operator,
     pack::{
@@ -79,6 +80,9 @@ pub(super) fn lower_conv2d(cx: &NodeContext<'_, '_>) -> Result<Box<dyn Operator>
     if params.kind == Conv2dKind::Depthwise && params.group_output_channels == 1 {
         return Ok(Box::new(lower_depthwise_f32(cx)?));
     }
+    if let Some(conv) = lower_grouped_f32(cx)? {
+        return Ok(Box::new(conv));
+    }
     let conv = lower_conv2d_f32(cx)?;
     Ok(if conv2d_few_channels::is_supported(&params) {
         Box::new(Conv2dFewChannels::new(conv))
@@ -93,6 +97,18 @@ pub(super) fn lower_conv2d_f32(cx: &NodeContext<'_, '_>) -> Result<Conv2d, Error
     cx.expect_f32()?;
     let (filter, bias) = (dequantize(cx.input(1))?, cx.bias(params.output_channels())?);
     Conv2d::new(&cx.packer(), params, &filter, bias.as_deref(), cx.node.activation())
+}
+
+/// Lowers an f32 convolution with small groups; `None` if it has others.
+fn lower_grouped_f32(cx: &NodeContext<'_, '_>) -> Result<Option<GroupedConv2d>, Error> {
+    let params = cx.conv2d_params()?;
+    cx.expect_f32()?;
+    let (filter, bias) = (dequantize(cx.input(1))?, cx.bias(params.output_channels())?);
+    if !grouped_conv2d::is_supported(&params, &filter) {
+        return Ok(None);
+    }
+    let packed = DepthwiseF32::grouped(&cx.packer(), &params, &filter, bias.as_deref())?;
+    Ok(Some(GroupedConv2d { params, packed, activation: cx.node.activation() }))
 }
 
 /// Lowers an f32 depthwise convolution without depth multiplier.
