@@ -46,6 +46,7 @@ impl<'a> Args<'a> {
     }
 
     /// Number of arguments.
+    #[inline]
     pub fn len(&self) -> usize {
         match self.signature {
             Signature::Kernel(args) => args.len().min(self.ids.len()),
@@ -89,6 +90,7 @@ impl<'a> Args<'a> {
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] if it is not a tensor, or not an input.
+    #[inline]
     pub fn opt_tensor(&self, index: usize) -> Result<Option<TensorView<'a>>, Error> {
         match (self.arg(index), self.value(index)) {
             (Some(Arg::OptTensor), EValue::None) => Ok(None),
@@ -258,6 +260,7 @@ impl<'a> Args<'a> {
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] if it is absent or not a number.
+    #[inline]
     pub fn scalar(&self, index: usize) -> Result<Scalar, Error> {
         self.opt_scalar(index)?.ok_or_else(|| invalid(index, "a number"))
     }
@@ -266,6 +269,7 @@ impl<'a> Args<'a> {
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] if it is not a number.
+    #[inline]
     pub fn opt_scalar(&self, index: usize) -> Result<Option<Scalar>, Error> {
         match self.value(index) {
             EValue::None => Ok(None),
@@ -280,6 +284,7 @@ impl<'a> Args<'a> {
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] if it is absent or not an integer.
+    #[inline]
     pub fn int(&self, index: usize) -> Result<i64, Error> {
         self.opt_int(index)?.ok_or(invalid(index, "an int"))
     }
@@ -288,6 +293,7 @@ impl<'a> Args<'a> {
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] if it is not an integer.
+    #[inline]
     pub fn opt_int(&self, index: usize) -> Result<Option<i64>, Error> {
         match self.value(index) {
             EValue::None => Ok(None),
@@ -301,6 +307,7 @@ impl<'a> Args<'a> {
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] if it is absent or not a number.
+    #[inline]
     pub fn double(&self, index: usize) -> Result<f64, Error> {
         self.scalar(index).map(Scalar::to_f64)
     }
@@ -317,6 +324,7 @@ impl<'a> Args<'a> {
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] if it is absent or not a number.
+    #[inline]
     pub fn bool(&self, index: usize) -> Result<bool, Error> {
         self.scalar(index).map(Scalar::to_bool)
     }
@@ -337,6 +345,7 @@ impl<'a> Args<'a> {
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] if it is not the code of a dtype.
+    #[inline]
     pub fn opt_dtype(&self, index: usize) -> Result<Option<ScalarType>, Error> {
         let code = self.opt_int(index)?;
         let unknown = invalid(index, "the code of a dtype");
@@ -410,6 +419,7 @@ impl<'a> IntList<'a> {
     }
 
     /// Number of integers.
+    #[inline]
     pub fn len(&self) -> usize {
         self.ids.len()
     }
@@ -420,16 +430,19 @@ impl<'a> IntList<'a> {
     }
 
     /// Integer at `item`.
+    #[inline]
     pub fn get(&self, item: usize) -> Option<i64> {
         self.at(*self.ids.get(item)?)
     }
 
     /// Iterates over the integers.
+    #[inline]
     pub fn iter(self) -> impl ExactSizeIterator<Item = i64> + Clone + 'a {
         self.ids.iter().map(move |&id| self.at(id).unwrap_or_default())
     }
 
     /// The integers as sizes; `None` if one is negative or there are more than 16.
+    #[inline]
     pub fn to_dims(self) -> Option<Dims> {
         let mut dims = Dims::filled(0, 0);
         for value in self.iter() {
@@ -450,6 +463,7 @@ pub struct TensorList<'a> {
 
 impl<'a> TensorList<'a> {
     /// Number of tensors, absent ones included.
+    #[inline]
     pub fn len(&self) -> usize {
         self.ids.len()
     }
@@ -463,6 +477,7 @@ impl<'a> TensorList<'a> {
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] if it is absent or not a tensor.
+    #[inline]
     pub fn get(&self, item: usize) -> Result<TensorView<'a>, Error> {
         self.opt(item)?.ok_or(invalid(self.index, "a list without absent tensors"))
     }
@@ -471,6 +486,7 @@ impl<'a> TensorList<'a> {
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] if it is not a tensor.
+    #[inline]
     pub fn opt(&self, item: usize) -> Result<Option<TensorView<'a>>, Error> {
         let wrong = invalid(self.index, "a list of tensors");
         let id = *self.ids.get(item).ok_or(wrong)?;

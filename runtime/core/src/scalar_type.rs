@@ -92,6 +92,7 @@ impl ScalarType {
     }
 
     /// Bytes of one element.
+    #[inline]
     pub const fn size(self) -> usize {
         TABLE[self as usize].1
     }
@@ -102,11 +103,13 @@ impl ScalarType {
     }
 
     /// Returns true if elements are real floating-point numbers.
+    #[inline]
     pub const fn is_float(self) -> bool {
         matches!(self, Self::Half | Self::Float | Self::Double | Self::BFloat16)
     }
 
     /// Returns true if elements are integers. `bool` does not count as an integer.
+    #[inline]
     pub const fn is_integer(self) -> bool {
         matches!(
             self,

@@ -12,6 +12,7 @@ pub const CONTIGUOUS_DIM_ORDER: [u8; MAX_DIMS] =
     [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15];
 
 /// Number of elements of a tensor of these sizes; `None` if it overflows.
+#[inline]
 pub fn numel(sizes: &[usize]) -> Option<usize> {
     // A size of zero makes the tensor empty, even if the product of the others overflows.
     if sizes.contains(&0) {
@@ -39,12 +40,14 @@ impl Dims {
     ///
     /// # Panics
     /// If `len` exceeds [`MAX_DIMS`].
+    #[inline]
     pub fn filled(len: usize, value: usize) -> Self {
         assert!(len <= MAX_DIMS, "a tensor has at most 16 dimensions");
         Self { len, items: [value; MAX_DIMS] }
     }
 
     /// Copy of `items`; `None` if there are more than [`MAX_DIMS`].
+    #[inline]
     pub fn new(items: &[usize]) -> Option<Self> {
         let mut dims = Self { len: items.len(), items: [0; MAX_DIMS] };
         dims.items.get_mut(..items.len())?.copy_from_slice(items);
@@ -55,6 +58,7 @@ impl Dims {
     ///
     /// # Errors
     /// [`Error::InvalidTensor`] if there are [`MAX_DIMS`] items already.
+    #[inline]
     pub fn push(&mut self, item: usize) -> Result<(), Error> {
         let free = self.items.get_mut(self.len);
         *free.ok_or(Error::InvalidTensor { reason: "more than 16 dimensions" })? = item;
@@ -76,6 +80,7 @@ impl Dims {
     }
 
     /// Removes the item at `at`, if there is one.
+    #[inline]
     pub fn remove(&mut self, at: usize) {
         if at < self.len {
             self.items[at..self.len].rotate_left(1);
@@ -84,6 +89,7 @@ impl Dims {
     }
 
     /// Strides, in elements, of a tensor of `sizes` laid out in `dim_order`.
+    #[inline]
     pub fn strides(sizes: &[usize], dim_order: &[u8]) -> Self {
         let mut strides = Self::filled(sizes.len(), 0);
         let mut step = 1;
@@ -99,18 +105,21 @@ impl Dims {
 impl Deref for Dims {
     type Target = [usize];
 
+    #[inline]
     fn deref(&self) -> &[usize] {
         &self.items[..self.len]
     }
 }
 
 impl DerefMut for Dims {
+    #[inline]
     fn deref_mut(&mut self) -> &mut [usize] {
         &mut self.items[..self.len]
     }
 }
 
 impl PartialEq for Dims {
+    #[inline]
     fn eq(&self, other: &Self) -> bool {
         **self == **other
     }
@@ -120,6 +129,7 @@ impl PartialEq for Dims {
 ///
 /// NumPy's rule, which PyTorch follows: sizes are compared from the right; those of a pair are
 /// equal, or one of them is 1.
+#[inline]
 pub fn broadcast_shapes(a: &[usize], b: &[usize]) -> Option<Dims> {
     let rank = a.len().max(b.len());
     let mut out = Dims::filled(rank, 1);

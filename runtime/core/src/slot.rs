@@ -196,6 +196,7 @@ impl<'a> TensorSlot<'a> {
     }
 
     /// Returns true if there is memory for the present sizes.
+    #[inline]
     pub fn has_memory(&self) -> bool {
         self.len <= self.capacity
     }
@@ -217,16 +218,19 @@ impl<'a> TensorSlot<'a> {
     }
 
     /// Dtype of the elements.
+    #[inline]
     pub fn dtype(&self) -> ScalarType {
         self.dtype
     }
 
     /// Size of each dimension.
+    #[inline]
     pub fn sizes(&self) -> &[usize] {
         self.sizes
     }
 
     /// Dimensions in memory order, outermost first.
+    #[inline]
     pub fn dim_order(&self) -> &'a [u8] {
         self.dim_order
     }
@@ -313,6 +317,7 @@ impl<'s, 'a> TensorMut<'s, 'a> {
     /// # Errors
     /// [`Error::InvalidTensor`] if the rank differs or a static tensor would change,
     /// [`Error::MemoryAllocationFailed`] if the memory is too small.
+    #[inline]
     pub fn resize(&mut self, sizes: &[usize]) -> Result<(), Error> {
         self.slot.set_sizes(sizes)?;
         let TensorSlot { len, capacity, .. } = *self.slot;
@@ -323,36 +328,43 @@ impl<'s, 'a> TensorMut<'s, 'a> {
     }
 
     /// Dtype of the elements.
+    #[inline]
     pub fn dtype(&self) -> ScalarType {
         self.slot.dtype
     }
 
     /// Size of each dimension.
+    #[inline]
     pub fn sizes(&self) -> &[usize] {
         self.slot.sizes
     }
 
     /// Number of dimensions.
+    #[inline]
     pub fn rank(&self) -> usize {
         self.slot.sizes.len()
     }
 
     /// Number of elements.
+    #[inline]
     pub fn numel(&self) -> usize {
         self.slot.len / self.slot.dtype.size()
     }
 
     /// Dimensions in memory order, outermost first.
+    #[inline]
     pub fn dim_order(&self) -> &'a [u8] {
         self.slot.dim_order
     }
 
     /// Stride of each dimension, in elements.
+    #[inline]
     pub fn strides(&self) -> Dims {
         Dims::strides(self.slot.sizes, self.slot.dim_order)
     }
 
     /// Returns true if the elements are in row-major order.
+    #[inline]
     pub fn is_contiguous(&self) -> bool {
         self.slot.dim_order.is_sorted()
     }
@@ -370,6 +382,7 @@ impl<'s, 'a> TensorMut<'s, 'a> {
     ///
     /// # Errors
     /// [`Error::MemoryAllocationFailed`] if there is too little memory for the sizes.
+    #[inline]
     pub fn bytes_mut(&mut self) -> Result<&mut [u8], Error> {
         let TensorSlot { len, capacity, data, .. } = *self.slot;
         if len > capacity {
@@ -385,6 +398,7 @@ impl<'s, 'a> TensorMut<'s, 'a> {
     /// # Errors
     /// [`Error::DtypeMismatch`] if `T` is not the element type of the tensor,
     /// [`Error::MemoryAllocationFailed`] if there is too little memory for the sizes.
+    #[inline]
     pub fn data_mut<T: Element>(&mut self) -> Result<&mut [T], Error> {
         let found = self.slot.dtype;
         if T::DTYPE != found {

@@ -65,6 +65,7 @@ pub enum Scalar {
 
 impl Scalar {
     /// Converts to a floating-point number.
+    #[inline]
     pub fn to_f64(self) -> f64 {
         match self {
             Self::Int(value) => value as f64,
@@ -74,6 +75,7 @@ impl Scalar {
     }
 
     /// Converts to an integer: truncates toward zero and saturates.
+    #[inline]
     pub fn to_i64(self) -> i64 {
         match self {
             Self::Int(value) => value,
@@ -83,6 +85,7 @@ impl Scalar {
     }
 
     /// Converts to a boolean: true if the number is not zero.
+    #[inline]
     pub fn to_bool(self) -> bool {
         match self {
             Self::Int(value) => value != 0,

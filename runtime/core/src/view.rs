@@ -66,6 +66,7 @@ impl<'a> TensorView<'a> {
     }
 
     /// As [`TensorView::with_dim_order`], without checks: loading a method has checked the parts.
+    #[inline]
     pub(crate) fn from_checked(
         dtype: ScalarType,
         sizes: &'a [usize],
@@ -76,41 +77,49 @@ impl<'a> TensorView<'a> {
     }
 
     /// Dtype of the elements.
+    #[inline]
     pub fn dtype(&self) -> ScalarType {
         self.dtype
     }
 
     /// Size of each dimension.
+    #[inline]
     pub fn sizes(&self) -> &'a [usize] {
         self.sizes
     }
 
     /// Number of dimensions.
+    #[inline]
     pub fn rank(&self) -> usize {
         self.sizes.len()
     }
 
     /// Number of elements.
+    #[inline]
     pub fn numel(&self) -> usize {
         self.bytes.len() / self.dtype.size()
     }
 
     /// Dimensions in memory order, outermost first.
+    #[inline]
     pub fn dim_order(&self) -> &'a [u8] {
         self.dim_order
     }
 
     /// Stride of each dimension, in elements.
+    #[inline]
     pub fn strides(&self) -> Dims {
         Dims::strides(self.sizes, self.dim_order)
     }
 
     /// Returns true if the elements are in row-major order.
+    #[inline]
     pub fn is_contiguous(&self) -> bool {
         self.dim_order.is_sorted()
     }
 
     /// Elements in memory order, as bytes.
+    #[inline]
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
@@ -119,6 +128,7 @@ impl<'a> TensorView<'a> {
     ///
     /// # Errors
     /// [`Error::DtypeMismatch`] if `T` is not the element type of the tensor.
+    #[inline]
     pub fn data<T: Element>(&self) -> Result<&'a [T], Error> {
         if T::DTYPE != self.dtype {
             return Err(Error::DtypeMismatch { expected: T::DTYPE, found: self.dtype });
