@@ -9,6 +9,7 @@
 //! | [`attention`] | scaled dot-product attention: decode and prefill                          |
 //! | [`conv`]      | convolutions: im2col, depthwise NCHW and NHWC, Winograd                   |
 //! | [`epilogue`]  | bias, activation and requantization, fused into the store                 |
+//! | [`fft`]       | Fourier transforms of real and complex signals                            |
 //! | [`gemm`]      | `f32` GEMM that packs its operands on each call, and GEMV                 |
 //! | [`igemm`]     | `f32` GEMM with prepacked weights, dense or through an indirection buffer |
 //! | [`isa`]       | instruction sets: detection, and code compiled for each                   |
@@ -33,6 +34,7 @@ pub mod attention;
 pub mod conv;
 pub mod epilogue;
 mod error;
+pub mod fft;
 pub mod gemm;
 pub mod igemm;
 pub mod isa;

@@ -8,8 +8,13 @@
 //! | [`exp`]     | 1.5 ulp       | [`tanh`]                           | 6 ulp, as XNNPACK        |
 //! | [`ln`]      | 1.5 ulp       | [`erf`]                            | 2 ulp                    |
 //! | [`sigmoid`] | 3 ulp         | [`gelu`], [`gelu_tanh`], [`silu`]  | 3e-7 · (1 + \|x\|)       |
+//! | [`pow`]     | 0.51 ulp      |                                    |                          |
+
+mod pow;
 
 use core::f32::consts::LOG2_E;
+
+pub use pow::pow;
 
 use crate::{Float, Int, Isa, Mask, Routine, Simd};
 

@@ -34,6 +34,7 @@ const LISTED: &[(&str, &str)] = &[
     ("runtime/simd/src/conv/winograd/conv_q8.rs", "reads and writes tiles by checked pointers"),
     ("runtime/simd/src/conv/winograd/strip.rs", "writes tiles of an image from several threads"),
     ("runtime/simd/src/epilogue.rs", "stores through pointers that the kernel has bounds-checked"),
+    ("runtime/simd/src/fft/batch.rs", "scratch memory is used as vectors"),
     ("runtime/simd/src/gemm/tile.rs", "loads and stores through checked pointers"),
     ("runtime/simd/src/igemm/gemv.rs", "loads operands through checked pointers"),
     ("runtime/simd/src/igemm/tile.rs", "loads and stores through checked pointers"),

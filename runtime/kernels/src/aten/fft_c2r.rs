@@ -12,21 +12,21 @@
 //! of the last one is the conjugate of the given half. The imaginary parts of element 0 and, for
 //! even `n`, of element `n / 2` are ignored. `scale` is 1, `1 / √n` or `1 / n` for signals of `n`
 //! elements. Any length takes `O(n log n)`. Tolerance: 1e-6 relative to the largest output.
-//! Scratch: one signal, and a copy of `self` if `dim` has more than one dimension.
+//! Scratch: one batch of signals, and two copies of `self` if `dim` has more than one dimension.
 //! Errors: an empty or too short dimension, other dtypes. Source: ATen `_fft_c2r`.
 
-use afferent_core::{
-    Arg, Args, Dims, Element, Error, Kernel, KernelContext, ScalarType, TensorView,
-};
+use afferent_core::{Arg, Args, Dims, Error, Kernel, KernelContext, ScalarType, TensorView};
+use afferent_simd::fft::Kind;
 
 use crate::shared::{
-    accumulator::{Float, check_dtype},
-    complex::Complex,
+    accumulator::check_dtype,
+    complex::numbers,
     fft::{
-        Direction, Fft,
-        dims::{complex_dtype_of, dims_arg, normalization_factor, scratch, transform_dim},
+        Component, Fft,
+        args::{complex_dtype_of, dims_arg, normalization_factor},
+        scratch, signals, transform_dims,
     },
-    loop_nest::{LoopNest, out_strides, strides_of},
+    loop_nest::{out_strides, strides_of},
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
@@ -65,10 +65,7 @@ fn out_sizes(args: &Args<'_>, x: &TensorView<'_>, dims: &[usize]) -> Result<Dims
     if dims.iter().any(|&dim| x.sizes()[dim] == 0) { Err(too_short) } else { Ok(sizes) }
 }
 
-fn transform<A: Float + Element>(
-    cx: &mut KernelContext<'_>,
-    args: &mut Args<'_>,
-) -> Result<(), Error> {
+fn transform<A: Component>(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let x = args.tensor(0)?;
     let dims = dims_arg(args, x.rank())?;
     let sizes = out_sizes(args, &x, &dims)?;
@@ -81,48 +78,21 @@ fn transform<A: Float + Element>(
         return Ok(());
     }
     let (x_strides, to_strides) = (strides_of(&x), out_strides(&out));
-    let misaligned = |_| Error::Internal { reason: "complex elements are misaligned" };
-    let mut data: &[Complex<A>] = bytemuck::try_cast_slice(x.bytes()).map_err(misaligned)?;
+    let mut data = numbers::<A>(&x)?;
     let copy_len = if others.is_empty() { 0 } else { data.len() };
-    let (copy, fft_scratch) = scratch::<A>(cx, copy_len, dims.iter().map(|&dim| sizes[dim]))?;
+    let fft = Fft::new(Kind::ComplexToReal, sizes[last]);
+    let others_fft = others.iter().map(|&dim| Fft::new(Kind::Backward, sizes[dim]));
+    let (copies, scratch) = scratch::<A>(cx, 2 * copy_len, others_fft.chain([fft]))?;
+    let (copy, second) = copies.split_at_mut(copy_len);
     if !others.is_empty() {
         copy.copy_from_slice(data);
-        for &dim in others {
-            transform_dim(copy, (x.sizes(), &x_strides), dim, Direction::Backward, fft_scratch)?;
-        }
+        let shape = (x.sizes(), &*x_strides);
+        transform_dims(Kind::Backward, (copy, second), shape, others, scratch)?;
         data = copy;
     }
-    let mut signals = LoopNest::<2>::new();
-    for (dim, &size) in sizes.iter().enumerate() {
-        if dim != last {
-            signals.push(size, [x_strides[dim], to_strides[dim]])?;
-        }
-    }
-    let out: &mut [A] = out.data_mut()?;
-    let mut fft = Fft::new(sizes[last], Direction::Backward, fft_scratch);
-    signals.for_each([0, 0], |[from, to]| {
-        let half = data[from..].iter().step_by(x_strides[last].max(1));
-        fill_hermitian(fft.signal(), half.copied());
-        fft.run();
-        let elements = out[to..].iter_mut().step_by(to_strides[last].max(1));
-        for (element, [re, _]) in elements.zip(fft.signal()) {
-            *element = *re * scale;
-        }
-    });
-    Ok(())
-}
-
-/// Fills `spectrum` from its first half by Hermitian symmetry.
-fn fill_hermitian<A: Float>(spectrum: &mut [Complex<A>], half: impl Iterator<Item = Complex<A>>) {
-    let (len, zero) = (spectrum.len(), A::default());
-    for (k, [re, im]) in half.take(len / 2 + 1).enumerate() {
-        if k == 0 || 2 * k == len {
-            spectrum[k] = [re, zero];
-        } else {
-            spectrum[k] = [re, im];
-            spectrum[len - k] = [re, zero - im];
-        }
-    }
+    let signals = signals(&sizes, [&x_strides, &to_strides], last, [2, 1])?;
+    let strides = [2 * x_strides[last].max(1), to_strides[last].max(1)];
+    fft.run(&signals, (data, out.data_mut()?), strides, scale, scratch)
 }
 
 #[cfg(test)]

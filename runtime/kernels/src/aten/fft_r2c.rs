@@ -12,19 +12,21 @@
 //! `1 / √n` or `1 / n` for signals of `n` elements. A one-sided output has size `n / 2 + 1` in the
 //! last of `dim`: it omits the elements that are conjugates of others. Any length takes `O(n log
 //! n)`. Tolerance: 1e-6 relative to the largest output.
-//! Scratch: one signal.
+//! Scratch: one batch of signals, and a copy of `out` if `dim` has more than one dimension.
 //! Errors: an empty dimension, other dtypes. Source: ATen `_fft_r2c`.
 
-use afferent_core::{Arg, Args, Dims, Element, Error, Kernel, KernelContext, ScalarType};
+use afferent_core::{Arg, Args, Dims, Error, Kernel, KernelContext, ScalarType};
+use afferent_simd::fft::Kind;
 
 use crate::shared::{
-    accumulator::{Float, check_dtype},
-    complex::Complex,
+    accumulator::check_dtype,
+    complex::numbers_mut,
     fft::{
-        Direction, Fft,
-        dims::{complex_dtype_of, dims_arg, normalization_factor, scratch, transform_dim},
+        Component, Fft,
+        args::{complex_dtype_of, dims_arg, normalization_factor},
+        scratch, signals, transform_dims,
     },
-    loop_nest::{LoopNest, out_strides, strides_of},
+    loop_nest::{out_strides, strides_of},
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
@@ -44,10 +46,7 @@ fn fft_r2c_out(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Er
     }
 }
 
-fn transform<A: Float + Element>(
-    cx: &mut KernelContext<'_>,
-    args: &mut Args<'_>,
-) -> Result<(), Error> {
+fn transform<A: Component>(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let x = args.tensor(0)?;
     let dims = dims_arg(args, x.rank())?;
     if dims.iter().any(|&dim| x.sizes()[dim] == 0) {
@@ -58,8 +57,8 @@ fn transform<A: Float + Element>(
         Dims::new(x.sizes()).ok_or(Error::InvalidTensor { reason: "more than 16 dimensions" })?;
     let no_dims = Error::Internal { reason: "an FFT has no dimensions" };
     let (&last, others) = dims.split_last().ok_or(no_dims)?;
-    let len = sizes[last];
-    if args.bool(3)? {
+    let (len, is_onesided) = (sizes[last], args.bool(3)?);
+    if is_onesided {
         sizes[last] = len / 2 + 1;
     }
     let mut out = args.out(4)?;
@@ -68,33 +67,28 @@ fn transform<A: Float + Element>(
         return Ok(());
     }
     let (x_strides, to_strides) = (strides_of(&x), out_strides(&out));
-    let (_, fft_scratch) = scratch::<A>(cx, 0, dims.iter().map(|&dim| x.sizes()[dim]))?;
-    let data: &[A] = x.data()?;
-    let misaligned = |_| Error::Internal { reason: "complex elements are misaligned" };
-    let out: &mut [Complex<A>] =
-        bytemuck::try_cast_slice_mut(out.bytes_mut()?).map_err(misaligned)?;
-    let mut signals = LoopNest::<2>::new();
-    for (dim, &size) in sizes.iter().enumerate() {
-        if dim != last {
-            signals.push(size, [x_strides[dim], to_strides[dim]])?;
-        }
+    let fft = Fft::new(Kind::RealToComplex, len);
+    let others_fft = others.iter().map(|&dim| Fft::new(Kind::Forward, sizes[dim]));
+    let copy_len = if others.is_empty() { 0 } else { 2 * out.numel() };
+    let (copy, scratch) = scratch::<A>(cx, copy_len, others_fft.chain([fft]))?;
+    let out = numbers_mut::<A>(&mut out)?;
+    let signals = signals(&sizes, [&x_strides, &to_strides], last, [1, 2])?;
+    let strides = [x_strides[last].max(1), 2 * to_strides[last].max(1)];
+    fft.run(&signals, (x.data()?, out), strides, scale, scratch)?;
+    if !is_onesided {
+        signals.for_each([0, 0], |[_, to]| fill_conjugates(&mut out[to..], len, strides[1]));
     }
-    let mut fft = Fft::new(len, Direction::Forward, fft_scratch);
-    signals.for_each([0, 0], |[from, to]| {
-        let real = data[from..].iter().step_by(x_strides[last].max(1));
-        for (element, &re) in fft.signal().iter_mut().zip(real) {
-            *element = [re, A::default()];
-        }
-        fft.run();
-        let spectrum = out[to..].iter_mut().step_by(to_strides[last].max(1)).take(sizes[last]);
-        for (element, value) in spectrum.zip(fft.signal()) {
-            *element = value.map(|component| component * scale);
-        }
-    });
-    for &dim in others {
-        transform_dim(out, (&sizes, &to_strides), dim, Direction::Forward, fft_scratch)?;
+    transform_dims(Kind::Forward, (out, copy), (&sizes, &to_strides), others, scratch)
+}
+
+/// Fills the second half of the spectrum of a real signal, whose elements are `stride` numbers
+/// apart, from the first half.
+fn fill_conjugates<A: Component>(spectrum: &mut [A], len: usize, stride: usize) {
+    for k in len / 2 + 1..len {
+        let from = (len - k) * stride;
+        spectrum[k * stride] = spectrum[from];
+        spectrum[k * stride + 1] = A::default() - spectrum[from + 1];
     }
-    Ok(())
 }
 
 #[cfg(test)]

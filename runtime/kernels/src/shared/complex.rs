@@ -18,10 +18,6 @@ pub(crate) fn add<A: Float>(a: Complex<A>, b: Complex<A>) -> Complex<A> {
     [a[0] + b[0], a[1] + b[1]]
 }
 
-pub(crate) fn sub<A: Float>(a: Complex<A>, b: Complex<A>) -> Complex<A> {
-    [a[0] - b[0], a[1] - b[1]]
-}
-
 pub(crate) fn mul<A: Float>(a: Complex<A>, b: Complex<A>) -> Complex<A> {
     [a[0] * b[0] - a[1] * b[1], a[0] * b[1] + a[1] * b[0]]
 }
@@ -60,6 +56,20 @@ macro_rules! with_complex {
 }
 
 pub(crate) use with_complex;
+
+const MISALIGNED: Error = Error::Internal { reason: "complex elements are misaligned" };
+
+/// Parts of the elements of a complex tensor: real, imaginary, real and so on. `A` is their dtype.
+pub(crate) fn numbers<'a, A: Float>(tensor: &TensorView<'a>) -> Result<&'a [A], Error> {
+    bytemuck::try_cast_slice(tensor.bytes()).map_err(|_| MISALIGNED)
+}
+
+/// As [`numbers`], mutable.
+pub(crate) fn numbers_mut<'s, A: Float>(
+    tensor: &'s mut TensorMut<'_, '_>,
+) -> Result<&'s mut [A], Error> {
+    bytemuck::try_cast_slice_mut(tensor.bytes_mut()?).map_err(|_| MISALIGNED)
+}
 
 /// Dtype of the real and imaginary parts of a complex dtype.
 pub(crate) fn component_dtype(dtype: ScalarType) -> Option<ScalarType> {

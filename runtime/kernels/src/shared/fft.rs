@@ -1,298 +1,180 @@
-//! Discrete Fourier transform of any length.
+//! Fourier transforms along a dimension of a tensor.
+//!
+//! The transforms are those of `afferent_simd::fft`. With the feature `std`, each thread keeps the
+//! tables of the lengths that it used last. Without it, a call computes them in its scratch memory.
 
-pub(crate) mod dims;
+pub(crate) mod args;
+#[cfg(feature = "std")]
+mod cache;
 
-use core::f64::consts::PI;
-
-use crate::shared::{
-    accumulator::Float,
-    complex::{Complex, add, conj, mul, sub},
+use afferent_core::{Element, Error, KernelContext};
+use afferent_simd::fft::{
+    Kind, MAX_BATCH, Real, Signals, Tables, batch_len, scratch_len, tables_len, transform,
 };
 
-/// Largest radix. Larger prime factors use Bluestein's algorithm.
-const MAX_RADIX: usize = 13;
+#[cfg(feature = "std")]
+use crate::shared::fft::cache::Cache;
+use crate::shared::{accumulator::Float, loop_nest::LoopNest, simd::isa_or_fallback};
 
-/// `e^(i angle)`.
-fn unit_root<A: Float>(angle: f64) -> Complex<A> {
-    let (sin, cos) = libm::sincos(angle);
-    [A::from_double(cos), A::from_double(sin)]
+/// Element of a transform: `f32` or `f64`.
+pub(crate) trait Component: Float + Element + Real {
+    /// Tables that this thread keeps.
+    #[cfg(feature = "std")]
+    fn with_cache<T>(f: impl FnOnce(&mut Cache<Self>) -> T) -> T;
 }
 
-/// Direction of a transform: the sign of its exponents.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Direction {
-    Forward,
-    Backward,
-}
-
-impl Direction {
-    fn sign(self) -> f64 {
-        if self == Self::Forward { -1.0 } else { 1.0 }
-    }
-}
-
-/// Coefficients of a transform.
-type Coefficients<'s, A> = &'s [Complex<A>];
-
-/// Unnormalized transform of signals of one length.
-///
-/// A length whose prime factors are at most [`MAX_RADIX`] uses the mixed-radix Stockham autosort
-/// algorithm. Any other length `n` uses Bluestein's algorithm: a convolution with the chirp
-/// `e^(±π i k² / n)`, computed by transforms of a power-of-two length.
-pub(crate) struct Fft<'s, A> {
-    len: usize,
-    /// Signal, zero-padded to the convolution length in Bluestein's algorithm.
-    signal: &'s mut [Complex<A>],
-    work: &'s mut [Complex<A>],
-    /// Twiddle factors `e^(±2π i k / m)` for the `m` elements of `signal`.
-    twiddles: &'s [Complex<A>],
-    is_backward: bool,
-    /// Chirp and transform of its conjugate, for Bluestein's algorithm.
-    chirp: Option<[Coefficients<'s, A>; 2]>,
-}
-
-impl<'s, A: Float> Fft<'s, A> {
-    /// Elements of scratch memory for signals of length `len`; `None` on overflow.
-    pub(crate) fn scratch_len(len: usize) -> Option<usize> {
-        if is_smooth(len) {
-            return len.checked_mul(3);
-        }
-        convolution_len(len)?.checked_mul(4)?.checked_add(len)
-    }
-
-    /// Transform of signals of length `len`, at least 1. `scratch` has [`Fft::scratch_len`]
-    /// elements.
-    pub(crate) fn new(len: usize, direction: Direction, scratch: &'s mut [Complex<A>]) -> Self {
-        let sign = direction.sign();
-        if is_smooth(len) {
-            let (signal, rest) = scratch.split_at_mut(len);
-            let (work, rest) = rest.split_at_mut(len);
-            let twiddles = &mut rest[..len];
-            fill_twiddles(twiddles, sign);
-            let is_backward = direction == Direction::Backward;
-            return Self { len, signal, work, twiddles, is_backward, chirp: None };
-        }
-        let padded = convolution_len(len).unwrap_or(len);
-        let (signal, rest) = scratch.split_at_mut(padded);
-        let (work, rest) = rest.split_at_mut(padded);
-        let (twiddles, rest) = rest.split_at_mut(padded);
-        let (filter, rest) = rest.split_at_mut(padded);
-        let chirp = &mut rest[..len];
-        fill_twiddles(twiddles, Direction::Forward.sign());
-        for (k, factor) in chirp.iter_mut().enumerate() {
-            // The chirp has the period 2 n in k²; the reduced square keeps the angle accurate.
-            let square = (k as u128 * k as u128) % (2 * len as u128);
-            *factor = unit_root(sign * PI * square as f64 / len as f64);
-        }
-        signal.fill(Complex::default());
-        for (k, &factor) in chirp.iter().enumerate() {
-            signal[k] = conj(factor);
-            signal[(padded - k) % padded] = conj(factor);
-        }
-        let mut this = Self { len, signal, work, twiddles, is_backward: false, chirp: None };
-        this.transform();
-        filter.copy_from_slice(this.signal);
-        this.chirp = Some([chirp, filter]);
-        this
-    }
-
-    /// Signal to transform; after [`Fft::run`], its transform.
-    pub(crate) fn signal(&mut self) -> &mut [Complex<A>] {
-        &mut self.signal[..self.len]
-    }
-
-    /// Transforms the signal in place.
-    pub(crate) fn run(&mut self) {
-        let Some([chirp, filter]) = self.chirp else {
-            self.transform();
-            return;
-        };
-        for (x, &factor) in self.signal.iter_mut().zip(chirp) {
-            *x = mul(*x, factor);
-        }
-        self.signal[self.len..].fill(Complex::default());
-        self.transform();
-        // A forward transform between two conjugations is a backward transform.
-        for (x, &factor) in self.signal.iter_mut().zip(filter) {
-            *x = conj(mul(*x, factor));
-        }
-        self.transform();
-        let scale = A::ONE / A::from_double(self.signal.len() as f64);
-        for (x, &factor) in self.signal.iter_mut().zip(chirp) {
-            let [re, im] = mul(conj(*x), factor);
-            *x = [re * scale, im * scale];
-        }
-    }
-
-    /// Transforms all of `signal`, a smooth length, in place.
-    fn transform(&mut self) {
-        let (mut left, mut step) = (self.signal.len(), 1);
-        let mut is_in_work = false;
-        while left > 1 {
-            let radix = radix_of(left);
-            let stage = Stage { radix, parts: left / radix, step };
-            let (from, to) = if is_in_work {
-                (&*self.work, &mut *self.signal)
-            } else {
-                (&*self.signal, &mut *self.work)
-            };
-            match radix {
-                2 => stage.radix2(from, to, self.twiddles),
-                4 => stage.radix4(from, to, self.twiddles, self.is_backward),
-                _ => stage.radix_any(from, to, self.twiddles),
+macro_rules! component {
+    ($rust:ident) => {
+        impl Component for $rust {
+            #[cfg(feature = "std")]
+            fn with_cache<T>(f: impl FnOnce(&mut Cache<Self>) -> T) -> T {
+                std::thread_local! {
+                    static CACHE: core::cell::RefCell<Cache<$rust>> =
+                        const { core::cell::RefCell::new(Cache::new()) };
+                }
+                CACHE.with_borrow_mut(f)
             }
-            is_in_work = !is_in_work;
-            (left, step) = (stage.parts, step * radix);
         }
-        if is_in_work {
-            self.signal.copy_from_slice(self.work);
-        }
-    }
+    };
 }
 
-/// Stage of the Stockham algorithm: butterflies of `radix` elements with stride `step * parts`.
+component!(f32);
+component!(f64);
+
+const TOO_LONG: Error = Error::OutOfResources { bytes: usize::MAX };
+
+/// Transforms of one length.
 #[derive(Clone, Copy)]
-struct Stage {
-    radix: usize,
-    parts: usize,
-    step: usize,
+pub(crate) struct Fft {
+    kind: Kind,
+    len: usize,
 }
 
-impl Stage {
-    fn radix2<A: Float>(
-        &self,
-        from: &[Complex<A>],
-        to: &mut [Complex<A>],
-        twiddles: &[Complex<A>],
+impl Fft {
+    /// Transforms of signals of length `len`, at least 1.
+    pub(crate) fn new(kind: Kind, len: usize) -> Self {
+        Self { kind, len }
+    }
+
+    /// Numbers of scratch memory that [`Fft::run`] needs, as `A`.
+    pub(crate) fn scratch_len<A: Component>(self) -> Result<usize, Error> {
+        let tables = if cfg!(feature = "std") {
+            0
+        } else {
+            let pairs = tables_len(self.len, self.kind.is_real());
+            pairs.and_then(|pairs| pairs.checked_mul(2)).ok_or(TOO_LONG)?
+        };
+        let buffers = scratch_len::<A>(isa_or_fallback(), self.kind, self.len);
+        buffers.and_then(|len| len.checked_add(tables)).ok_or(TOO_LONG)
+    }
+
+    /// Runs the transforms of all signals that start at the offsets of `signals`, in numbers, and
+    /// multiplies the results by `scale`. `strides` are the distances of the elements of a signal
+    /// in `from` and in `to`, in numbers.
+    pub(crate) fn run<A: Component>(
+        self,
+        signals: &LoopNest<2>,
+        (from, to): (&[A], &mut [A]),
+        strides: [usize; 2],
+        scale: A,
+        scratch: &mut [A],
+    ) -> Result<(), Error> {
+        let mut run = |tables: &[[A; 2]], scratch: &mut [A]| {
+            let tables = Tables::new(self.len, self.kind.is_real(), tables);
+            self.run_batches(signals, (from, to), strides, (tables, scale), scratch);
+        };
+        #[cfg(feature = "std")]
+        return A::with_cache(|cache| {
+            run(cache.get(self.len, self.kind.is_real())?, scratch);
+            Ok(())
+        });
+        #[cfg(not(feature = "std"))]
+        {
+            let pairs = tables_len(self.len, self.kind.is_real()).ok_or(TOO_LONG)?;
+            let (tables, scratch) = scratch.split_at_mut_checked(2 * pairs).ok_or(TOO_LONG)?;
+            let tables = bytemuck::cast_slice_mut(tables);
+            afferent_simd::fft::fill_tables(self.len, self.kind.is_real(), tables);
+            run(tables, scratch);
+            Ok(())
+        }
+    }
+
+    fn run_batches<A: Component>(
+        self,
+        signals: &LoopNest<2>,
+        (from, to): (&[A], &mut [A]),
+        strides: [usize; 2],
+        (tables, scale): (Tables<'_, A>, A),
+        scratch: &mut [A],
     ) {
-        let (lower, upper) = from.split_at(self.step * self.parts);
-        let blocks = lower.chunks_exact(self.step).zip(upper.chunks_exact(self.step));
-        let targets = to.chunks_exact_mut(2 * self.step);
-        for (part, ((lower, upper), target)) in blocks.zip(targets).enumerate() {
-            let factor = twiddles[part * self.step];
-            let (sums, differences) = target.split_at_mut(self.step);
-            for (((&a, &b), sum), difference) in lower.iter().zip(upper).zip(sums).zip(differences)
-            {
-                *sum = add(a, b);
-                *difference = mul(sub(a, b), factor);
+        let isa = isa_or_fallback();
+        let size = batch_len::<A>(isa);
+        let (mut starts, mut count) = ([[0; MAX_BATCH]; 2], 0);
+        let mut run = |starts: &[[usize; MAX_BATCH]; 2], count: usize| {
+            let from = Signals { data: from, starts: &starts[0][..count], stride: strides[0] };
+            let to = Signals { data: &mut *to, starts: &starts[1][..count], stride: strides[1] };
+            transform(isa, self.kind, tables, (from, to), scale, scratch);
+        };
+        signals.for_each([0, 0], |offsets| {
+            (starts[0][count], starts[1][count]) = (offsets[0], offsets[1]);
+            count += 1;
+            if count == size {
+                run(&starts, count);
+                count = 0;
             }
-        }
-    }
-
-    fn radix4<A: Float>(
-        &self,
-        from: &[Complex<A>],
-        to: &mut [Complex<A>],
-        twiddles: &[Complex<A>],
-        is_backward: bool,
-    ) {
-        let quarter = self.step * self.parts;
-        for (part, target) in to.chunks_exact_mut(4 * self.step).enumerate() {
-            let factors = [1, 2, 3].map(|j| twiddles[j * part * self.step]);
-            for at in 0..self.step {
-                let [a, b, c, d] = [0, 1, 2, 3].map(|k| from[k * quarter + part * self.step + at]);
-                let (even, odd) = (add(a, c), add(b, d));
-                let (left, right) = (sub(a, c), sub(b, d));
-                // Multiplication by -i.
-                let right = [right[1], A::default() - right[0]];
-                let (third, first) = (sub(left, right), add(left, right));
-                let (first, third) = if is_backward { (third, first) } else { (first, third) };
-                target[at] = add(even, odd);
-                target[self.step + at] = mul(first, factors[0]);
-                target[2 * self.step + at] = mul(sub(even, odd), factors[1]);
-                target[3 * self.step + at] = mul(third, factors[2]);
-            }
-        }
-    }
-
-    fn radix_any<A: Float>(
-        &self,
-        from: &[Complex<A>],
-        to: &mut [Complex<A>],
-        twiddles: &[Complex<A>],
-    ) {
-        let Self { radix, parts, step } = *self;
-        let mut terms = [Complex::default(); MAX_RADIX];
-        let terms = &mut terms[..radix];
-        for (part, target) in to.chunks_exact_mut(radix * step).enumerate() {
-            for at in 0..step {
-                for (k, term) in terms.iter_mut().enumerate() {
-                    *term = from[(k * parts + part) * step + at];
-                }
-                for j in 0..radix {
-                    let mut sum = terms[0];
-                    for (k, &term) in terms.iter().enumerate().skip(1) {
-                        sum = add(sum, mul(term, twiddles[j * k % radix * (parts * step)]));
-                    }
-                    target[j * step + at] = mul(sum, twiddles[j * part * step]);
-                }
-            }
+        });
+        if count > 0 {
+            run(&starts, count);
         }
     }
 }
 
-/// Radix of the first stage of a smooth length.
-fn radix_of(len: usize) -> usize {
-    if len.is_multiple_of(4) {
-        return 4;
-    }
-    (2..=MAX_RADIX).find(|&radix| len.is_multiple_of(radix)).unwrap_or(len)
-}
-
-/// Returns true if `len` has no prime factor above [`MAX_RADIX`].
-fn is_smooth(len: usize) -> bool {
-    let mut left = len.max(1);
-    for radix in 2..=MAX_RADIX {
-        while left.is_multiple_of(radix) {
-            left /= radix;
+/// Loops over the signals along `dim` of tensors with these sizes and strides, in numbers.
+pub(crate) fn signals(
+    sizes: &[usize],
+    strides: [&[usize]; 2],
+    dim: usize,
+    numbers: [usize; 2],
+) -> Result<LoopNest<2>, Error> {
+    let mut loops = LoopNest::new();
+    for (other, &size) in sizes.iter().enumerate() {
+        if other != dim {
+            let stride = |side: usize| strides[side][other].saturating_mul(numbers[side]);
+            loops.push(size, [stride(0), stride(1)])?;
         }
     }
-    left == 1
+    Ok(loops)
 }
 
-/// Power-of-two length of the convolution for signals of length `len`.
-fn convolution_len(len: usize) -> Option<usize> {
-    len.checked_mul(2)?.checked_next_power_of_two()
+/// Complex numbers in place: transforms `data`, with these sizes and strides of complex elements,
+/// along each of `dims`. `copy` has the length of `data` if `dims` is not empty.
+pub(crate) fn transform_dims<A: Component>(
+    kind: Kind,
+    (data, copy): (&mut [A], &mut [A]),
+    (sizes, strides): (&[usize], &[usize]),
+    dims: &[usize],
+    scratch: &mut [A],
+) -> Result<(), Error> {
+    for &dim in dims {
+        copy.copy_from_slice(data);
+        let signals = signals(sizes, [strides, strides], dim, [2, 2])?;
+        let stride = 2 * strides[dim].max(1);
+        let fft = Fft::new(kind, sizes[dim]);
+        fft.run(&signals, (copy, data), [stride, stride], A::ONE, scratch)?;
+    }
+    Ok(())
 }
 
-fn fill_twiddles<A: Float>(twiddles: &mut [Complex<A>], sign: f64) {
-    let len = twiddles.len() as f64;
-    for (k, factor) in twiddles.iter_mut().enumerate() {
-        *factor = unit_root(sign * 2.0 * PI * k as f64 / len);
+/// Scratch memory: a buffer of `buffer_len` numbers, and memory for each of `transforms`.
+pub(crate) fn scratch<'c, A: Component>(
+    cx: &'c mut KernelContext<'_>,
+    buffer_len: usize,
+    transforms: impl Iterator<Item = Fft>,
+) -> Result<(&'c mut [A], &'c mut [A]), Error> {
+    let mut transform_len = 0;
+    for fft in transforms {
+        transform_len = transform_len.max(fft.scratch_len::<A>()?);
     }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Compares with the definition of the transform.
-    #[track_caller]
-    fn check(len: usize, direction: Direction) {
-        let x: Vec<Complex<f64>> =
-            (0..len).map(|k| [(k * 7 % 5) as f64 - 2.0, (k * 3 % 4) as f64]).collect();
-        let mut scratch = vec![[0.0; 2]; Fft::<f64>::scratch_len(len).unwrap()];
-        let mut fft = Fft::new(len, direction, &mut scratch);
-        for _ in 0..2 {
-            fft.signal().copy_from_slice(&x);
-            fft.run();
-        }
-        for (j, found) in fft.signal().iter().enumerate() {
-            let mut sum = [0.0; 2];
-            for (k, &x) in x.iter().enumerate() {
-                let angle = 2.0 * PI * (j * k % len) as f64 / len as f64;
-                sum = add(sum, mul(x, unit_root(direction.sign() * angle)));
-            }
-            let distance = (found[0] - sum[0]).abs().max((found[1] - sum[1]).abs());
-            assert!(distance < 1e-10 * len as f64, "{len}: {found:?} instead of {sum:?}");
-        }
-    }
-
-    #[test]
-    fn smooth_and_prime_lengths() {
-        for len in (1..=40).chain([49, 64, 100, 121, 128, 169, 210, 251, 256, 289, 360]) {
-            check(len, Direction::Forward);
-            check(len, Direction::Backward);
-        }
-    }
+    let memory = cx.scratch::<A>(buffer_len.checked_add(transform_len).ok_or(TOO_LONG)?)?;
+    Ok(memory.split_at_mut(buffer_len))
 }
