@@ -12,14 +12,9 @@
 //! Errors: a `dim` out of range, a `dtype` other than that of `out`.
 //! Source: ATen `cumsum`.
 
-use afferent_core::{Arg, Args, Error, Kernel, KernelContext, ScalarType};
+use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
-use crate::shared::{
-    accumulator::{Accumulator, check_dtype},
-    dim_apply::DimSlices,
-    dim_args::dim_arg,
-    elements::{Reader, Writer},
-};
+use crate::shared::{accumulator::Accumulator, dim_apply::accumulate};
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
     "aten::cumsum.out",
@@ -28,48 +23,12 @@ pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
 )];
 
 fn cumsum_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let (x, dtype) = (args.tensor(0)?, args.opt_dtype(2)?);
-    let dim = dim_arg(args, 1, x.rank())?;
-    let mut out = args.out(3)?;
-    check_dtype(dtype.unwrap_or(out.dtype()), out.dtype(), 3)?;
-    if out.dtype() == ScalarType::Bool {
-        return Err(Error::InvalidType { index: 3, found: out.dtype() });
-    }
-    out.resize(x.sizes())?;
-    if out.numel() == 0 {
-        return Ok(());
-    }
-    let slices = DimSlices::new(&x, &out, dim)?;
-    if out.dtype().is_float() {
-        let (x, mut out) = (Reader::<f64>::new(x, 0)?, Writer::new(&mut out, 3)?);
-        slices.for_each(|at| cumsum_slice(&x, &mut out, at, &slices));
-    } else {
-        let (x, mut out) = (Reader::<i64>::new(x, 0)?, Writer::new(&mut out, 3)?);
-        slices.for_each(|at| cumsum_slice(&x, &mut out, at, &slices));
-    }
-    Ok(())
-}
-
-/// Writes the cumulative sum of the slice at offset `from` to the slice at offset `to`.
-fn cumsum_slice<A: Accumulator>(
-    x: &Reader<'_, A>,
-    out: &mut Writer<'_, A>,
-    [from, mut to]: [usize; 2],
-    slices: &DimSlices,
-) {
-    let mut total = A::default();
-    x.for_each_chunk(from, slices.strides[0], slices.len, |chunk| {
-        for &x in chunk {
-            total = total.add(x);
-            out.set(to, total);
-            to += slices.strides[1];
-        }
-    });
+    accumulate(args, 0.0, Accumulator::add, Accumulator::add)
 }
 
 #[cfg(test)]
 mod tests {
-    use afferent_core::{Argument, Call, Scalar, Tensor};
+    use afferent_core::{Argument, Call, Scalar, ScalarType, Tensor};
 
     use super::*;
 

@@ -57,8 +57,15 @@ fn embedding_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(),
     let mut row = LoopNest::new();
     row.push(row_len, [weight_strides[1], to_strides[indices.rank()]])?;
     let (element_size, source, target) = (weight.dtype().size(), weight.bytes(), out.bytes_mut()?);
+    let is_contiguous = weight_strides[1] == 1 && to_strides[indices.rank()] == 1;
+    let row_bytes = row_len * element_size;
     index_loops.for_each([0, 0], |[index, to]| {
         let from = row_at(index).unwrap_or(0) * weight_strides[0];
+        if is_contiguous {
+            let [from, to] = [from, to].map(|offset| offset * element_size);
+            target[to..][..row_bytes].copy_from_slice(&source[from..][..row_bytes]);
+            return;
+        }
         let source = source.get(from * element_size..).unwrap_or(&[]);
         let target = target.get_mut(to * element_size..).unwrap_or(&mut []);
         copy_elements(row, source, target, element_size);

@@ -102,11 +102,11 @@ fn grid_sampler_2d<A: Float>(args: &mut Args<'_>) -> Result<(), Error> {
                 let y_offset = x_offset + grid_strides[3];
                 let columns = horizontal.taps(grid.get(x_offset), interpolation);
                 let rows = vertical.taps(grid.get(y_offset), interpolation);
+                let pixels = Pixels::new(&rows, &columns, [x_strides[2], x_strides[3]]);
+                let to = item * to_strides[0] + row * to_strides[2] + column * to_strides[3];
                 for channel in 0..channels {
                     let from = item * x_strides[0] + channel * x_strides[1];
-                    let sample = sample(&x, from, [x_strides[2], x_strides[3]], &rows, &columns);
-                    let to = item * to_strides[0] + channel * to_strides[1];
-                    out.set(to + row * to_strides[2] + column * to_strides[3], sample);
+                    out.set(to + channel * to_strides[1], pixels.sum(&x, from));
                 }
             }
         }
@@ -114,26 +114,39 @@ fn grid_sampler_2d<A: Float>(args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Weighted sum of the pixels of the channel at offset `from` at all `rows` and `columns`.
-fn sample<A: Float>(
-    x: &Reader<'_, A>,
-    from: usize,
-    strides: [usize; 2],
-    rows: &Taps<A>,
-    columns: &Taps<A>,
-) -> A {
-    let mut total = A::default();
-    for &(row, row_weight) in rows {
-        let Some(row) = row else { continue };
-        let mut sum = A::default();
-        for &(column, weight) in columns {
-            if let Some(column) = column {
-                sum = sum + x.get(from + row * strides[0] + column * strides[1]) * weight;
+/// Pixels inside the image with their weights.
+struct Pixels<A> {
+    all: [(usize, A); 16],
+    count: usize,
+}
+
+impl<A: Float> Pixels<A> {
+    /// Pixels at all `rows` and `columns` of an image with these strides.
+    fn new(rows: &Taps<A>, columns: &Taps<A>, strides: [usize; 2]) -> Self {
+        let mut pixels = Self { all: [(0, A::default()); 16], count: 0 };
+        for &(row, row_weight) in rows {
+            let Some(row) = row else { continue };
+            for &(column, weight) in columns {
+                let Some(column) = column else { continue };
+                let offset = row * strides[0] + column * strides[1];
+                pixels.all[pixels.count] = (offset, row_weight * weight);
+                pixels.count += 1;
             }
         }
-        total = total + sum * row_weight;
+        pixels
     }
-    total
+
+    /// Weighted sum of the pixels of the channel at offset `from`.
+    fn sum(&self, x: &Reader<'_, A>, from: usize) -> A {
+        let products = self.all[..self.count].iter().map(|&(at, weight)| {
+            let pixel = match x.all() {
+                Some(data) => data.get(from + at).copied().unwrap_or_default(),
+                None => x.get(from + at),
+            };
+            pixel * weight
+        });
+        products.fold(A::default(), |sum, product| sum + product)
+    }
 }
 
 impl ImageDim {

@@ -12,9 +12,13 @@
 //! Source: ATen `pow`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
+use afferent_simd::math;
 use libm::Libm;
 
-use crate::shared::pointwise::{Input, Pointwise, check_range, numbers};
+use crate::shared::{
+    pointwise::{Function, Input, Pointwise, check_range, numbers},
+    simd::isa,
+};
 
 pub(crate) const KERNELS: &[Kernel] = &[
     Kernel::new("aten::pow.Tensor_Tensor_out", &[Arg::Tensor, Arg::Tensor, Arg::Out], pow_out),
@@ -28,7 +32,13 @@ pub(crate) const KERNELS: &[Kernel] = &[
 
 fn pow_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let call = Pointwise::new([Input::arg(args, 0)?, Input::arg(args, 1)?])?;
-    call.run(args, 2, numbers!(|[a, b]| int_pow(a, b), F => |[a, b]| Libm::<F>::pow(a, b)))
+    let Function { int, float, double } =
+        numbers!(|[a, b]| int_pow(a, b), F => |[a, b]| Libm::<F>::pow(a, b));
+    let float = |inputs: [&[f32]; 2], out: &mut [f32]| match isa() {
+        Some(isa) => math::pow(isa, inputs[0], inputs[1], out),
+        None => float(inputs, out),
+    };
+    call.run(args, 2, Function { int, float, double })
 }
 
 fn pow_scalar_out(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
@@ -42,6 +52,11 @@ fn pow_scalar_out(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(),
     check_range(exponent, call.dtype(), 1)?;
     // Special cases of PyTorch, for the same results and speed.
     match exponent.to_f64() {
+        3.0 => call.run(
+            args,
+            2,
+            numbers!(|[a, _]| a.wrapping_mul(a).wrapping_mul(a), F => |[a, _]| a * a * a),
+        ),
         2.0 => call.run(args, 2, numbers!(|[a, _]| a.wrapping_mul(a), F => |[a, _]| a * a)),
         0.5 => call.run(args, 2, numbers!(|[a, _]| a, F => |[a, _]| Libm::<F>::sqrt(a))),
         -0.5 => call.run(args, 2, numbers!(|[a, _]| a, F => |[a, _]| 1.0 / Libm::<F>::sqrt(a))),

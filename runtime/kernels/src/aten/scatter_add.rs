@@ -17,10 +17,11 @@
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
 use crate::shared::{
-    cast::add_strided,
+    cast::wrapping_sum,
     dim_args::dim_arg,
+    dtype::with_dtype,
     indexing::{IndexedDim, for_each_index},
-    strided_copy::StridedCopy,
+    strided_copy::OUT_OF_BOUNDS,
     strided_view::{StridedView, clone_arg},
 };
 
@@ -39,10 +40,14 @@ fn scatter_add(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Err
     clone_arg(args, 4)?;
     let mut out = args.out(4)?;
     let (to, from) = (StridedView::of_out(&out), StridedView::of(&source));
-    let (element, dtype) = (StridedCopy::scalar(), input.dtype());
-    let dst = out.bytes_mut()?;
-    for_each_index(IndexedDim { index, arg: 2, dim, values_arg: 3 }, &from, &to, |from, to| {
-        add_strided(&element, dtype, (dst, to), (source.bytes(), from))
+    let indexed_dim = IndexedDim { index, arg: 2, dim, values_arg: 3 };
+    with_dtype!(all, input.dtype(), 0, T => {
+        let (data, source) = (out.data_mut::<T>()?, source.data::<T>()?);
+        for_each_index(indexed_dim, &from, &to, |from, to| {
+            let (sum, &term) = data.get_mut(to).zip(source.get(from)).ok_or(OUT_OF_BOUNDS)?;
+            *sum = wrapping_sum(*sum, term);
+            Ok(())
+        })
     })
 }
 

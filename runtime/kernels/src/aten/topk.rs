@@ -23,8 +23,10 @@ use crate::shared::{
     accumulator::{Accumulator, check_dtype, with_accumulator},
     dim_apply::DimSlices,
     dim_args::dim_arg,
-    elements::{Reader, Writer},
+    elements::{CHUNK, Reader, Writer},
     loop_nest::out_strides,
+    min_max::{MinMax, may_prefer},
+    order::{ascending, fill_indices},
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
@@ -76,17 +78,17 @@ fn topk<A: Accumulator>(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Resu
     let slice = &mut slice[..len];
     slices.for_each(|[from, to]| {
         reader.read(from, slices.strides[0], slice);
-        for (i, index) in order.iter_mut().enumerate() {
-            *index = i as u64;
-        }
         let compare = |a: &u64, b: &u64| {
             let [x, y] = [*a, *b].map(|index| slice[index as usize]);
-            if largest { descending(x, y) } else { descending(y, x) }.then(a.cmp(b))
+            if largest { ascending(y, x) } else { ascending(x, y) }.then(a.cmp(b))
         };
-        if k < len {
-            order.select_nth_unstable_by(k - 1, compare);
+        if k > MAX_INSERTED || !insert_all(&mut order[..k], slice, largest, compare) {
+            fill_indices(order);
+            if k < len {
+                order.select_nth_unstable_by(k - 1, compare);
+            }
+            order[..k].sort_unstable_by(compare);
         }
-        order[..k].sort_unstable_by(compare);
         for (i, &index) in order[..k].iter().enumerate() {
             values.set(to + i * slices.strides[1], slice[index as usize]);
             indices.set(to + i * slices.strides[1], index as i64);
@@ -95,9 +97,41 @@ fn topk<A: Accumulator>(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Resu
     Ok(())
 }
 
-/// Compares in descending order. NaN compares greater than any number.
-fn descending<A: Accumulator>(a: A, b: A) -> Ordering {
-    b.is_nan().cmp(&a.is_nan()).then(b.partial_cmp(&a).unwrap_or(Ordering::Equal))
+/// Largest `k` for which the best elements are kept in order while the others are compared with the
+/// last of them.
+const MAX_INSERTED: usize = 256;
+
+/// Writes the indices of the first `best.len()` elements of `slice` in the order of `compare`.
+/// Returns false if this takes too many insertions, as for sorted elements.
+fn insert_all<A: Accumulator>(
+    best: &mut [u64],
+    slice: &[A],
+    largest: bool,
+    compare: impl Fn(&u64, &u64) -> Ordering,
+) -> bool {
+    let k = best.len();
+    fill_indices(best);
+    best.sort_unstable_by(&compare);
+    let kind = if largest { MinMax::Max } else { MinMax::Min };
+    let mut insertions_left = slice.len() / 32 + 16;
+    for start in (k..slice.len()).step_by(CHUNK) {
+        let chunk = &slice[start..slice.len().min(start + CHUNK)];
+        let last = slice[best[k - 1] as usize];
+        // Every number precedes NaN among the smallest elements.
+        if !last.is_nan() && !may_prefer(kind, chunk, last) {
+            continue;
+        }
+        for index in (start as u64..).take(chunk.len()) {
+            if compare(&index, &best[k - 1]).is_lt() {
+                let at = best.partition_point(|other| compare(other, &index).is_lt());
+                best[at..].rotate_right(1);
+                best[at] = index;
+                let Some(left) = insertions_left.checked_sub(1) else { return false };
+                insertions_left = left;
+            }
+        }
+    }
+    true
 }
 
 #[cfg(test)]

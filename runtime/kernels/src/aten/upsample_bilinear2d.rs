@@ -13,6 +13,7 @@
 //! `align_corners` it is `i · (h - 1) / (h' - 1)`. In a dimension that keeps its size it is `i`. As
 //! in ATen on the CPU, pixel `i` then has weight 1 and again weight 0: infinity becomes NaN. Half
 //! types are computed in `f32`. Tolerance: 1e-5 relative.
+//! Scratch: indices and weights of the columns, an input row and three output rows.
 //! Errors: an empty image, other ranks or dtypes. Source: ATen `upsample_bilinear2d`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
@@ -30,39 +31,115 @@ pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
     upsample_bilinear2d_out,
 )];
 
-fn upsample_bilinear2d_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn upsample_bilinear2d_out(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let dtype = args.tensor(0)?.dtype();
     check_dtype(args.out(4)?.dtype(), dtype, 4)?;
-    with_float_accumulator!(dtype, 0, A => upsample_bilinear2d::<A>(args))
+    with_float_accumulator!(dtype, 0, A => upsample_bilinear2d::<A>(cx, args))
 }
 
-fn upsample_bilinear2d<A: Float>(args: &mut Args<'_>) -> Result<(), Error> {
+fn upsample_bilinear2d<A: Float>(
+    cx: &mut KernelContext<'_>,
+    args: &mut Args<'_>,
+) -> Result<(), Error> {
     let x = args.tensor(0)?;
     let &[_, _, height, width] = x.sizes() else {
         return Err(Error::InvalidArgument { index: 0, expected: "a tensor [n, c, h, w]" });
     };
     let (target, align_corners) = (OutputSize::new(args, 3)?, args.bool(2)?);
+    let [rows, columns] = target.sizes;
     let mut out = args.out(4)?;
-    out.resize(&with_spatial_sizes(x.sizes(), [1, target.sizes[0], target.sizes[1]], 2)?)?;
+    out.resize(&with_spatial_sizes(x.sizes(), [1, rows, columns], 2)?)?;
     let (planes, strides) = plane_loops(&x, &out, 2)?;
-    let (x, mut out) = (Reader::<A>::new(x, 0)?, Writer::new(&mut out, 4)?);
-    let vertical = Interpolation::new(&target, 0, height, align_corners);
+    let overflow = Error::OutOfResources { bytes: usize::MAX };
+    let len = columns.checked_mul(6).and_then(|len| len.checked_add(width)).ok_or(overflow)?;
+    let (pixels, numbers) = cx.scratch::<u64>(len)?.split_at_mut(2 * columns);
     let horizontal = Interpolation::new(&target, 1, width, align_corners);
+    let mut scratch =
+        Scratch::<A>::new(pixels, bytemuck::cast_slice_mut(numbers), (columns, width));
+    scratch.fill_pixels(&horizontal);
+    let vertical = Interpolation::new(&target, 0, height, align_corners);
+    let (x, mut out) = (Reader::<A>::new(x, 0)?, Writer::new(&mut out, 4)?);
     planes.for_each([0, 0], |[from, to]| {
-        for row in 0..target.sizes[0] {
-            let (top, bottom, bottom_weight) = vertical.source(row);
-            let (top, bottom) = (from + top * strides.from[1], from + bottom * strides.from[1]);
-            for column in 0..target.sizes[1] {
-                let (left, right, right_weight) = horizontal.source(column);
-                let (left, right) = (left * strides.from[2], right * strides.from[2]);
-                let upper = lerp(x.get(top + left), x.get(top + right), right_weight);
-                let lower = lerp(x.get(bottom + left), x.get(bottom + right), right_weight);
-                let to = to + row * strides.to[1] + column * strides.to[2];
-                out.set(to, lerp(upper, lower, bottom_weight));
+        let mut cached = [None; 2];
+        for row in 0..rows {
+            let (top, bottom, weight) = vertical.source(row);
+            if cached[0] != Some(top) && cached[1] == Some(top) {
+                cached.swap(0, 1);
+                scratch.rows.swap(0, 1);
+            }
+            for (at, needed) in [top, bottom].into_iter().enumerate() {
+                if cached[at] != Some(needed) {
+                    scratch.interpolate(at, &x, from + needed * strides.from[1], strides.from[2]);
+                    cached[at] = Some(needed);
+                }
+            }
+            let ([upper, lower], to) = (&scratch.rows, to + row * strides.to[1]);
+            let blend = |result: &mut [A]| {
+                for ((result, &upper), &lower) in result.iter_mut().zip(&**upper).zip(&**lower) {
+                    *result = lerp(upper, lower, weight);
+                }
+            };
+            match out.slice_mut(to, columns).filter(|_| strides.to[2] == 1) {
+                Some(result) => blend(result),
+                None => {
+                    blend(scratch.result);
+                    out.write(to, strides.to[2], scratch.result);
+                }
             }
         }
     });
     Ok(())
+}
+
+/// Scratch memory: horizontal interpolation of output columns, and rows.
+struct Scratch<'s, A> {
+    /// The two input pixels around each output column.
+    pixels: [&'s mut [u64]; 2],
+    /// Weights of the second ones.
+    weights: &'s mut [A],
+    /// Two input rows, interpolated horizontally.
+    rows: [&'s mut [A]; 2],
+    /// Row of the output.
+    result: &'s mut [A],
+    /// Row of the input.
+    source: &'s mut [A],
+}
+
+impl<'s, A: Float> Scratch<'s, A> {
+    fn new(pixels: &'s mut [u64], numbers: &'s mut [A], (columns, width): (usize, usize)) -> Self {
+        let (left, right) = pixels.split_at_mut(columns);
+        let (weights, rest) = numbers.split_at_mut(columns);
+        let (upper, rest) = rest.split_at_mut(columns);
+        let (lower, rest) = rest.split_at_mut(columns);
+        let (result, rest) = rest.split_at_mut(columns);
+        let source = &mut rest[..width];
+        Self { pixels: [left, right], weights, rows: [upper, lower], result, source }
+    }
+
+    fn fill_pixels(&mut self, horizontal: &Interpolation<A>) {
+        let [left, right] = &mut self.pixels;
+        let pixels = left.iter_mut().zip(&mut **right).zip(&mut *self.weights);
+        for (column, ((left, right), weight)) in pixels.enumerate() {
+            let (first, second, second_weight) = horizontal.source(column);
+            (*left, *right, *weight) = (first as u64, second as u64, second_weight);
+        }
+    }
+
+    /// Writes the row of `x` at offset `from` to row `at`, interpolated horizontally.
+    fn interpolate(&mut self, at: usize, x: &Reader<'_, A>, from: usize, stride: usize) {
+        let source = match x.slice(from, self.source.len()).filter(|_| stride == 1) {
+            Some(source) => source,
+            None => {
+                x.read(from, stride, self.source);
+                &*self.source
+            }
+        };
+        let [left, right] = &self.pixels;
+        let pixels = left.iter().zip(&**right).zip(&*self.weights);
+        for (result, ((&left, &right), &weight)) in self.rows[at].iter_mut().zip(pixels) {
+            *result = lerp(source[left as usize], source[right as usize], weight);
+        }
+    }
 }
 
 /// Linear interpolation from `a` to `b`.

@@ -12,6 +12,7 @@
 //! half-width `max(scale, 1)` pixels. `scale` is `1 / scales_h` or `h / h'`; with `align_corners`
 //! it is `(h - 1) / (h' - 1)`. In a dimension that keeps its size, pixels are copied. Half types
 //! are computed in `f32`. Tolerance: 1e-4 relative.
+//! Scratch: the weights of the columns, and as many filtered rows as the filter is high.
 //! Errors: an empty image, other ranks or dtypes. Source: ATen `_upsample_bilinear2d_aa`.
 
 use core::ops::Range;
@@ -31,15 +32,15 @@ pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
 )];
 
 fn upsample_bilinear2d_aa_out(
-    _cx: &mut KernelContext<'_>,
+    cx: &mut KernelContext<'_>,
     args: &mut Args<'_>,
 ) -> Result<(), Error> {
     let dtype = args.tensor(0)?.dtype();
     check_dtype(args.out(5)?.dtype(), dtype, 5)?;
-    with_float_accumulator!(dtype, 0, A => upsample::<A>(args))
+    with_float_accumulator!(dtype, 0, A => upsample::<A>(cx, args))
 }
 
-fn upsample<A: Float>(args: &mut Args<'_>) -> Result<(), Error> {
+fn upsample<A: Float>(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let x = args.tensor(0)?;
     let invalid = |index, expected| Error::InvalidArgument { index, expected };
     let &[_, _, height, width] = x.sizes() else {
@@ -54,30 +55,54 @@ fn upsample<A: Float>(args: &mut Args<'_>) -> Result<(), Error> {
     let mut out = args.out(5)?;
     out.resize(&with_spatial_sizes(x.sizes(), [1, rows, columns], 2)?)?;
     let (planes, strides) = plane_loops(&x, &out, 2)?;
-    let (x, mut out) = (Reader::<A>::new(x, 0)?, Writer::new(&mut out, 5)?);
     let vertical = Filter::<A>::new(height, rows, align_corners, scales[0]);
     let horizontal = Filter::<A>::new(width, columns, align_corners, scales[1]);
+    let mut taps = (0..columns).map(|column| horizontal.window(column).0.len());
+    let taps = taps.try_fold(0_usize, usize::checked_add);
+    let window = (0..rows).map(|row| vertical.window(row).0.len()).max().unwrap_or(0);
+    let overflow = Error::OutOfResources { bytes: usize::MAX };
+    let (taps, ring_len) = taps.zip(window.checked_mul(columns)).ok_or(overflow)?;
+    let lens = [2 * columns, taps, width, columns, ring_len];
+    let len = lens.into_iter().try_fold(0_usize, usize::checked_add).ok_or(overflow)?;
+    let (windows, numbers) = cx.scratch::<u64>(len)?.split_at_mut(2 * columns);
+    let numbers: &mut [A] = bytemuck::cast_slice_mut(numbers);
+    let (weights, rest) = numbers.split_at_mut(taps);
+    let (source, rest) = rest.split_at_mut(width);
+    let (result, ring) = rest.split_at_mut(columns);
+    horizontal.fill_windows(windows, weights);
+    let (x, mut out) = (Reader::<A>::new(x, 0)?, Writer::new(&mut out, 5)?);
     planes.for_each([0, 0], |[from, to]| {
+        // Rows of the input up to this one are filtered horizontally; the last ones are in `ring`.
+        let mut done = 0;
         for row in 0..rows {
-            let (in_rows, row_weights) = vertical.window(row);
-            for column in 0..columns {
-                let (in_columns, column_weights) = horizontal.window(column);
-                let mut sum = A::default();
-                for in_row in in_rows.clone() {
-                    let mut row_sum = A::default();
-                    for in_column in in_columns.clone() {
-                        let offset = in_row * strides.from[1] + in_column * strides.from[2];
-                        let weight = horizontal.weight(column, in_column);
-                        row_sum = row_sum + x.get(from + offset) * weight;
-                    }
-                    sum = sum + row_sum * vertical.weight(row, in_row);
+            let (in_rows, total) = vertical.window(row);
+            result.fill(A::default());
+            for (nth, in_row) in in_rows.enumerate() {
+                let filtered = &mut ring[in_row % window * columns..][..columns];
+                if in_row >= done {
+                    x.read(from + in_row * strides.from[1], strides.from[2], source);
+                    filter_row(source, windows, weights, filtered);
+                    done = in_row + 1;
                 }
-                let to = to + row * strides.to[1] + column * strides.to[2];
-                out.set(to, sum / (row_weights * column_weights));
+                let weight = vertical.weight(row, in_row) / total;
+                for (sum, &x) in result.iter_mut().zip(&*filtered) {
+                    *sum = if nth == 0 { x * weight } else { *sum + x * weight };
+                }
             }
+            out.write(to + row * strides.to[1], strides.to[2], result);
         }
     });
     Ok(())
+}
+
+/// Writes the weighted sums of `source` in the windows, each an index and a length, to `filtered`.
+fn filter_row<A: Float>(source: &[A], windows: &[u64], mut weights: &[A], filtered: &mut [A]) {
+    for (sum, &[start, len]) in filtered.iter_mut().zip(windows.as_chunks::<2>().0) {
+        let (window, rest) = weights.split_at(len as usize);
+        let products = source[start as usize..].iter().zip(window).map(|(&x, &weight)| x * weight);
+        *sum = products.reduce(|a, b| a + b).unwrap_or_default();
+        weights = rest;
+    }
 }
 
 /// Triangle filter in one dimension.
@@ -126,6 +151,19 @@ impl<A: Float> Filter<A> {
         let total = range.clone().fold(A::default(), |total, x| total + self.weight(at, x));
         // The window is empty if the factor does not match the sizes.
         (range, if total == A::default() { A::ONE } else { total })
+    }
+
+    /// Writes the start and the length of the window of each output pixel, and the normalized
+    /// weights of its input pixels.
+    fn fill_windows(&self, windows: &mut [u64], weights: &mut [A]) {
+        let mut weights = weights.iter_mut();
+        for (at, window) in windows.as_chunks_mut::<2>().0.iter_mut().enumerate() {
+            let (range, total) = self.window(at);
+            *window = [range.start as u64, range.len() as u64];
+            for (x, weight) in range.zip(&mut weights) {
+                *weight = self.weight(at, x) / total;
+            }
+        }
     }
 
     /// Weight of input pixel `x` in output pixel `at`.

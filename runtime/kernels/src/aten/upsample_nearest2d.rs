@@ -13,6 +13,7 @@
 //! cases only if `h' + w'` is at most 128, or for more than 3 channels in channels-last order.
 //! Otherwise ATen, and ExecuTorch always, uses `⌊i · scale⌋`, which differs only for fractional
 //! scale factors. Tolerance: exact.
+//! Scratch: indices of the columns.
 //! Errors: an empty image, other ranks. Source: ATen `upsample_nearest2d`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
@@ -21,6 +22,7 @@ use crate::shared::{
     accumulator::check_dtype,
     element_copy::copy_elements,
     loop_nest::{LoopNest, out_strides, strides_of},
+    strided_copy::with_element_size,
     upsample::OutputSize,
 };
 
@@ -30,7 +32,7 @@ pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
     upsample_nearest2d_out,
 )];
 
-fn upsample_nearest2d_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn upsample_nearest2d_out(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let x = args.tensor(0)?;
     let &[batch, channels, height, width] = x.sizes() else {
         return Err(Error::InvalidArgument { index: 0, expected: "a tensor [n, c, h, w]" });
@@ -48,7 +50,24 @@ fn upsample_nearest2d_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> R
     planes.push(batch, [x_strides[0], to_strides[0]])?;
     planes.push(channels, [x_strides[1], to_strides[1]])?;
     let scales = [target.scale::<f32>(0, height), target.scale::<f32>(1, width)];
-    let (element_size, source, target) = (x.dtype().size(), x.bytes(), out.bytes_mut()?);
+    let element_size = x.dtype().size();
+    if x.is_contiguous() && out.is_contiguous() {
+        let pixels = cx.scratch::<u64>(columns)?;
+        for (column, pixel) in pixels.iter_mut().enumerate() {
+            *pixel = source_index(column, scales[1], width, columns) as u64;
+        }
+        let in_row = |row| source_index(row, scales[0], height, rows);
+        let (source, target) = (x.bytes(), out.bytes_mut()?);
+        return with_element_size!(element_size, N => {
+            let source = source.as_chunks::<N>().0.chunks_exact(height * width);
+            let target = target.as_chunks_mut::<N>().0.chunks_exact_mut(rows * columns);
+            for (source, target) in source.zip(target) {
+                resize_plane(source, width, target, (&*pixels, in_row));
+            }
+            Ok(())
+        });
+    }
+    let (source, target) = (x.bytes(), out.bytes_mut()?);
     for row in 0..rows {
         let in_row = source_index(row, scales[0], height, rows);
         for column in 0..columns {
@@ -61,6 +80,30 @@ fn upsample_nearest2d_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> R
         }
     }
     Ok(())
+}
+
+/// Resizes a row-major plane. Pixel `j` of row `i` of the target is pixel `pixels[j]` of row
+/// `in_row(i)` of the source.
+fn resize_plane<T: Copy>(
+    source: &[T],
+    width: usize,
+    target: &mut [T],
+    (pixels, in_row): (&[u64], impl Fn(usize) -> usize),
+) {
+    let columns = pixels.len();
+    let mut previous = None;
+    for row in 0..target.len() / columns {
+        let from = in_row(row);
+        if previous == Some(from) {
+            target.copy_within((row - 1) * columns..row * columns, row * columns);
+            continue;
+        }
+        previous = Some(from);
+        let source = &source[from * width..][..width];
+        for (to, &pixel) in target[row * columns..][..columns].iter_mut().zip(pixels) {
+            *to = source[pixel as usize];
+        }
+    }
 }
 
 /// Index of the input pixel, out of `size`, for output pixel `at` out of `out_size`.

@@ -162,6 +162,16 @@ pub(crate) fn fill(dst: &mut [u8], dtype: ScalarType, element: [u8; 16]) -> Resu
     })
 }
 
+/// Sum of elements; integers wrap.
+pub(crate) fn wrapping_sum<T: Number>(a: T, b: T) -> T {
+    if T::DTYPE.is_float() {
+        // For narrower types, rounding the `f64` sum equals rounding the exact sum.
+        T::from_f64(a.to_f64() + b.to_f64())
+    } else {
+        T::from_i64(a.to_i64().wrapping_add(b.to_i64()))
+    }
+}
+
 /// Adds a row of elements, each side with the offset of the first one, to elements of the same
 /// dtype; `None` if one is out of bounds.
 type Add = fn(&Row, (&mut [u8], usize), (&[u8], usize)) -> Option<()>;
@@ -175,12 +185,7 @@ fn add_row<T: Number>(
     let src: &[T] = bytemuck::try_cast_slice(src).ok()?;
     for _ in 0..row.len {
         let (sum, &term) = (dst.get_mut(to)?, src.get(from)?);
-        *sum = if T::DTYPE.is_float() {
-            // For narrower types, rounding the `f64` sum equals rounding the exact sum.
-            T::from_f64(sum.to_f64() + term.to_f64())
-        } else {
-            T::from_i64(sum.to_i64().wrapping_add(term.to_i64()))
-        };
+        *sum = wrapping_sum(*sum, term);
         to = to.wrapping_add(row.to_stride);
         from = from.wrapping_add(row.from_stride);
     }

@@ -46,11 +46,15 @@ impl<'a, A: Accumulator> Reader<'a, A> {
         Ok(Self { bytes: tensor.bytes(), load, is_direct: dtype == A::DTYPE })
     }
 
+    /// Borrows all elements; `None` if they need a conversion.
+    pub(crate) fn all(&self) -> Option<&'a [A]> {
+        bytemuck::try_cast_slice(self.bytes).ok().filter(|_| self.is_direct)
+    }
+
     /// Borrows `len` elements from `start` on; `None` if they need a conversion or are out of
     /// bounds.
     pub(crate) fn slice(&self, start: usize, len: usize) -> Option<&'a [A]> {
-        let data: &[A] = bytemuck::try_cast_slice(self.bytes).ok().filter(|_| self.is_direct)?;
-        data.get(start..start.checked_add(len)?)
+        self.all()?.get(start..start.checked_add(len)?)
     }
 
     /// Fills `into` with elements from `start` on with stride `stride`. Elements out of bounds
@@ -61,6 +65,9 @@ impl<'a, A: Accumulator> Reader<'a, A> {
 
     /// Element at `offset`; zero if out of bounds.
     pub(crate) fn get(&self, offset: usize) -> A {
+        if let Some(all) = self.all() {
+            return all.get(offset).copied().unwrap_or_default();
+        }
         let mut one = [A::default()];
         self.read(offset, 1, &mut one);
         one[0]
@@ -129,6 +136,14 @@ impl<'a, A: Accumulator> Writer<'a, A> {
 
     /// Writes the element at `offset`.
     pub(crate) fn set(&mut self, offset: usize, value: A) {
+        if self.is_direct
+            && let Ok(data) = bytemuck::try_cast_slice_mut(self.bytes)
+        {
+            if let Some(element) = data.get_mut(offset) {
+                *element = value;
+            }
+            return;
+        }
         self.write(offset, 1, &[value]);
     }
 }

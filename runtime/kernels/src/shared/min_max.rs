@@ -108,10 +108,20 @@ pub(crate) fn reduce_indices<const N: usize>(
         if let Some(values) = &mut values {
             check_dtype(values.dtype(), x.dtype(), last - 1)?;
             values.resize(&sizes)?;
-            let reduction = Reduction::new(&x, reduced, keepdim, values)?;
+            let is_aligned = values.dim_order() == indices.dim_order();
+            let of_values = Reduction::new(&x, reduced, keepdim, values)?;
             let mut values = Writer::new(values, last - 1)?;
-            reduction.for_each(|from, to| {
-                values.set(to, extremum(&reduction, &reader, from, kind).0);
+            if is_aligned {
+                let mut indices = Writer::<i64>::new(indices, last)?;
+                reduction.for_each(|from, to| {
+                    let (value, index) = extremum(&reduction, &reader, from, kind);
+                    values.set(to, value);
+                    indices.set(to, index);
+                });
+                return Ok(());
+            }
+            of_values.for_each(|from, to| {
+                values.set(to, extremum(&of_values, &reader, from, kind).0);
             });
         }
         let mut indices = Writer::<i64>::new(indices, last)?;
@@ -127,16 +137,35 @@ fn extremum<A: Accumulator>(
     from: usize,
     kind: MinMax,
 ) -> (A, i64) {
-    let (mut best, mut index, mut at) = (kind.identity(), 0, 0);
+    let (mut best, mut index, mut start) = (kind.identity(), 0, 0);
     reduction.for_each_chunk(x, from, |chunk| {
-        for &x in chunk {
-            if kind.prefers(x, best) {
-                (best, index) = (x, at);
+        // Most chunks have no new extreme.
+        if chunk.len() <= MIN_SCAN || may_prefer(kind, chunk, best) {
+            for (at, &x) in (start..).zip(chunk) {
+                if kind.prefers(x, best) {
+                    (best, index) = (x, at);
+                }
             }
-            at += 1;
         }
+        start += chunk.len() as i64;
     });
     (best, index)
+}
+
+/// Shortest chunk that is searched with [`may_prefer`] first.
+const MIN_SCAN: usize = 16;
+
+/// Returns true if an element of `chunk` may replace `best`, which is not NaN or is the first NaN.
+pub(crate) fn may_prefer<A: Accumulator>(kind: MinMax, chunk: &[A], best: A) -> bool {
+    let search = |is_candidate: fn(A, A) -> bool| {
+        let (blocks, rest) = chunk.as_chunks::<32>();
+        blocks.iter().any(|block| block.iter().fold(false, |any, &x| any | is_candidate(x, best)))
+            || rest.iter().any(|&x| is_candidate(x, best))
+    };
+    match kind {
+        MinMax::Max => search(|x, best| (x > best) | x.is_nan()),
+        MinMax::Min => search(|x, best| (x < best) | x.is_nan()),
+    }
 }
 
 /// Returns an error if a reduction of `x` over the dimensions `reduced` has no elements.

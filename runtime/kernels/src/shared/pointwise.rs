@@ -19,7 +19,7 @@ use afferent_simd::math;
 use crate::shared::{
     pointwise::{
         iterator::BroadcastIterator,
-        load_store::{BLOCK, Compute, Source, Target},
+        load_store::{BLOCK, Compute, LONG_BLOCK, Source, Target},
     },
     simd::isa,
 };
@@ -237,8 +237,29 @@ impl<'a, const K: usize> Pointwise<'a, K> {
         Some((sizes, data))
     }
 
-    /// Checks dtypes and resizes the output.
-    fn prepare(&self, out: &mut TensorMut<'_, '_>, index: usize) -> Result<(), Error> {
+    /// Sizes of the inputs if all inputs with dimensions have the same sizes and the dim order of
+    /// `out`. Then all tensors have the same order of elements, and the others are constants.
+    fn flat_sizes(&self, out: &TensorMut<'_, '_>) -> Option<&'a [usize]> {
+        let mut sizes: Option<&[usize]> = None;
+        for input in &self.inputs {
+            match input {
+                Input::Tensor(view) if view.rank() > 0 => {
+                    if !dims_equal(view.dim_order(), out.dim_order())
+                        || sizes.is_some_and(|sizes| !dims_equal(view.sizes(), sizes))
+                    {
+                        return None;
+                    }
+                    sizes = Some(view.sizes());
+                }
+                Input::Narrow(..) => return None,
+                Input::Tensor(_) | Input::Scalar(_) => {}
+            }
+        }
+        sizes
+    }
+
+    /// Checks the compute dtype, and that the output can hold the result dtype.
+    fn check_dtypes(&self, out: &TensorMut<'_, '_>, index: usize) -> Result<(), Error> {
         use ScalarType as S;
         let index = u8::try_from(index).unwrap_or(u8::MAX);
         // `u64` would be computed in `i64`, which cannot hold all of its values.
@@ -248,16 +269,18 @@ impl<'a, const K: usize> Pointwise<'a, K> {
             S::Bool => self.result == S::Bool,
             to => is_supported(to) && !self.result.is_float(),
         };
-        if !can_store {
-            return Err(Error::InvalidType { index, found: out.dtype() });
-        }
+        if can_store { Ok(()) } else { Err(Error::InvalidType { index, found: out.dtype() }) }
+    }
+
+    /// Broadcast shape of the inputs.
+    fn broadcast_sizes(&self) -> Result<Dims, Error> {
         let mut sizes = Dims::filled(0, 0);
         for (&index, input) in self.arg_indices.iter().zip(&self.inputs) {
             let expected = "a tensor that broadcasts with the others";
             sizes = broadcast_shapes(&sizes, &input.sizes())
                 .ok_or(Error::InvalidArgument { index, expected })?;
         }
-        out.resize(&sizes)
+        Ok(sizes)
     }
 
     fn compute<C: Compute>(
@@ -271,27 +294,43 @@ impl<'a, const K: usize> Pointwise<'a, K> {
             function(inputs, out.data_mut()?);
             return Ok(());
         }
-        self.prepare(out, index)?;
-        if out.numel() == 0 {
+        self.check_dtypes(out, index)?;
+        let flat_sizes = self.flat_sizes(out);
+        match flat_sizes {
+            Some(sizes) => out.resize(sizes)?,
+            None => out.resize(&self.broadcast_sizes()?)?,
+        }
+        let numel = out.numel();
+        if numel == 0 {
+            return Ok(());
+        }
+        let mut sources = [Source::<C>::empty(); K];
+        for ((source, input), &index) in sources.iter_mut().zip(&self.inputs).zip(&self.arg_indices)
+        {
+            *source = self.source(input, usize::from(index))?;
+        }
+        if flat_sizes.is_some() {
+            let target = Target::<C>::new(out, self.result, index)?;
+            let strides = self.inputs.each_ref().map(|input| usize::from(input.rank() > 0));
+            evaluate((numel, strides), sources, target, function, |inner| inner(0, [0; K]));
             return Ok(());
         }
         let layouts = self.inputs.each_ref().map(Input::layout);
         let iterator = BroadcastIterator::new(out.sizes(), out.dim_order(), layouts);
-        let mut sources = [Source::<C>::empty(); K];
-        for ((source, input), &index) in sources.iter_mut().zip(&self.inputs).zip(&self.arg_indices)
-        {
-            let index = usize::from(index);
-            let is_unrounded =
-                self.unrounded_scalars && self.compute.is_float() && input.rank() == 0;
-            let dtype = if is_unrounded { C::DTYPE } else { self.compute };
-            *source = match input {
-                Input::Tensor(view) | Input::Narrow(view, _) => Source::tensor(view, dtype, index)?,
-                Input::Scalar(scalar) => Source::constant(*scalar, dtype, index)?,
-            };
-        }
-        let mut target = Target::<C>::new(out, self.result, index)?;
-        evaluate(&iterator, &mut sources, &mut target, function);
+        let target = Target::<C>::new(out, self.result, index)?;
+        let inner = (iterator.inner_len(), iterator.inner_strides());
+        evaluate(inner, sources, target, function, |inner| iterator.for_each_inner(inner));
         Ok(())
+    }
+
+    /// Elements of `input`, argument `index`, in the compute type.
+    fn source<C: Compute>(&self, input: &Input<'a>, index: usize) -> Result<Source<'a, C>, Error> {
+        let is_unrounded = self.unrounded_scalars && self.compute.is_float() && input.rank() == 0;
+        let dtype = if is_unrounded { C::DTYPE } else { self.compute };
+        match input {
+            Input::Tensor(view) | Input::Narrow(view, _) => Source::tensor(view, dtype, index),
+            Input::Scalar(scalar) => Source::constant(*scalar, dtype, index),
+        }
     }
 }
 
@@ -324,25 +363,42 @@ impl Pointwise<'_, 1> {
     }
 }
 
-/// Calls `function` for each block of elements.
+/// Inner loop: offset of its first element in the output and in each input.
+type InnerLoop<'f, const K: usize> = &'f mut dyn FnMut(usize, [usize; K]);
+
+/// Calls `function` for each block of elements. `iterate` calls its argument for each inner loop,
+/// which has a length and a stride for each input.
 fn evaluate<C: Compute, const K: usize>(
-    iterator: &BroadcastIterator<K>,
-    sources: &mut [Source<'_, C>; K],
-    target: &mut Target<'_, C>,
+    inner: (usize, [usize; K]),
+    sources: [Source<'_, C>; K],
+    target: Target<'_, C>,
     function: &BlockFn<'_, C, K>,
+    iterate: impl FnOnce(InnerLoop<'_, K>),
 ) {
-    let inner_len = iterator.inner_len();
-    let strides = iterator.inner_strides();
+    if inner.0 <= BLOCK {
+        evaluate_blocks::<C, K, BLOCK>(inner, sources, target, function, iterate);
+    } else {
+        evaluate_blocks::<C, K, LONG_BLOCK>(inner, sources, target, function, iterate);
+    }
+}
+
+fn evaluate_blocks<C: Compute, const K: usize, const N: usize>(
+    (inner_len, strides): (usize, [usize; K]),
+    sources: [Source<'_, C>; K],
+    mut target: Target<'_, C>,
+    function: &BlockFn<'_, C, K>,
+    iterate: impl FnOnce(InnerLoop<'_, K>),
+) {
     let is_direct = target.is_direct()
         && sources.iter().zip(strides).all(|(source, stride)| source.is_direct(stride));
-    let block_len = if is_direct { inner_len } else { BLOCK.min(inner_len) };
-    let mut buffers = [[C::default(); BLOCK]; K];
-    let mut result = [C::default(); BLOCK];
-    iterator.for_each_inner(|out_offset, offsets| {
+    let block_len = if is_direct { inner_len } else { N.min(inner_len) };
+    let mut buffers = [[C::default(); N]; K];
+    let mut result = [C::default(); N];
+    iterate(&mut |out_offset, offsets| {
         for done in (0..inner_len).step_by(block_len) {
             let len = block_len.min(inner_len - done);
             let mut blocks: [&[C]; K] = [&[]; K];
-            let parts = sources.iter_mut().zip(&mut buffers).zip(&mut blocks);
+            let parts = sources.iter().zip(&mut buffers).zip(&mut blocks);
             for (((source, buffer), block), (offset, stride)) in
                 parts.zip(offsets.into_iter().zip(strides))
             {

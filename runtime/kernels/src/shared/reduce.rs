@@ -1,12 +1,13 @@
 //! Reductions over dimensions: output sizes, and loops over outputs and their elements.
 
-use afferent_core::{Dims, Error, IntList, TensorMut, TensorView};
+use afferent_core::{Args, Dims, Error, IntList, KernelContext, TensorMut, TensorView};
 
 use crate::shared::{
     accumulator::Accumulator,
     dim_args::{dim_mask, wrap_dim},
-    elements::Reader,
+    elements::{Reader, Writer},
     loop_nest::{LoopNest, out_strides, strides_of},
+    order::{IndexedOutputs, slice_scratch},
 };
 
 /// Set of dimensions that a reduction removes.
@@ -137,4 +138,35 @@ impl Reduction {
         });
         total.add(partial)
     }
+}
+
+/// Reduces argument 0 over one dimension: for each output, calls `f` with the elements and scratch
+/// memory, which returns the index of one of them. Writes the elements to argument `out`, and the
+/// indices to the next one.
+pub(crate) fn reduce_slices<A: Accumulator>(
+    cx: &mut KernelContext<'_>,
+    args: &mut Args<'_>,
+    (reduced, keepdim): (ReducedDims, bool),
+    out: u8,
+    mut f: impl FnMut(&[A], &mut [u64]) -> usize,
+) -> Result<(), Error> {
+    let x = args.tensor(0)?;
+    let [mut values, mut indices] = args.outs([usize::from(out), usize::from(out) + 1])?;
+    let mut outputs = IndexedOutputs { values: &mut values, indices: &mut indices, index: out };
+    outputs.resize(x.dtype(), &reduced.out_sizes(x.sizes(), keepdim)?)?;
+    if values.numel() == 0 {
+        return Ok(());
+    }
+    let reduction = Reduction::new(&x, reduced, keepdim, &values)?;
+    let (slice, order) = slice_scratch::<A>(cx, reduced.count(x.sizes()))?;
+    let reader = Reader::<A>::new(x, 0)?;
+    let (mut values, mut indices) =
+        (Writer::<A>::new(&mut values, out)?, Writer::<i64>::new(&mut indices, out + 1)?);
+    reduction.for_each(|from, to| {
+        reader.read(from, reduction.inner_stride, slice);
+        let index = f(slice, order);
+        values.set(to, slice[index]);
+        indices.set(to, index as i64);
+    });
+    Ok(())
 }

@@ -7,6 +7,9 @@ use crate::shared::dtype::{Number, with_dtype};
 /// Elements converted at a time.
 pub(super) const BLOCK: usize = 64;
 
+/// Elements converted at a time in long inner loops.
+pub(super) const LONG_BLOCK: usize = 512;
+
 /// Compute type.
 pub(super) trait Compute: Number {
     /// Converts from an element.
@@ -142,7 +145,7 @@ impl<'a, C: Compute> Source<'a, C> {
         stride: usize,
         is_first: bool,
         len: usize,
-        buffer: &'b mut [C; BLOCK],
+        buffer: &'b mut [C],
     ) -> &'b [C]
     where
         'a: 'b,
@@ -171,8 +174,10 @@ impl<'a, C: Compute> Source<'a, C> {
 fn round<C: Compute>(through: Option<(Store<C>, Load<C>)>, block: &mut [C]) {
     if let Some((store, load)) = through {
         let mut rounded = [0_u64; BLOCK];
-        store(bytemuck::cast_slice_mut(&mut rounded), 0, block);
-        load(bytemuck::cast_slice(&rounded), 0, 1, block);
+        for block in block.chunks_mut(BLOCK) {
+            store(bytemuck::cast_slice_mut(&mut rounded), 0, block);
+            load(bytemuck::cast_slice(&rounded), 0, 1, block);
+        }
     }
 }
 
@@ -213,7 +218,7 @@ impl<'a, C: Compute> Target<'a, C> {
         &mut self,
         at: usize,
         len: usize,
-        buffer: &mut [C; BLOCK],
+        buffer: &mut [C],
         f: impl FnOnce(&mut [C]),
     ) {
         if self.is_direct {

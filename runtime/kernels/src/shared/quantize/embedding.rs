@@ -61,14 +61,25 @@ impl<'a> Table<'a> {
     }
 }
 
-/// Weight at column `at` of a row. `byte` reads a byte of the row.
-fn unpack(weights_per_byte: usize, at: usize, byte: impl Fn(usize) -> f32) -> f32 {
-    let bits = |at: usize| byte(at) as u8;
-    match weights_per_byte {
-        2 if at.is_multiple_of(2) => f32::from(bits(at / 2) >> 4) - 8.0,
-        2 => f32::from(bits(at / 2) & 15) - 8.0,
-        4 => f32::from(bits(at / 4) >> (at % 4 * 2) & 3) - 2.0,
-        _ => byte(at),
+/// Unpacks the weights of `bytes` to `values`, which begin with weight `skip` of the first byte.
+fn unpack(weights_per_byte: usize, bytes: &[u8], skip: usize, values: &mut [f32]) {
+    let mut fill = |bits: fn(u8) -> [f32; 4], count: usize| {
+        let (first, rest) = values.split_at_mut(((count - skip) % count).min(values.len()));
+        let mut bytes = bytes;
+        if skip > 0
+            && let Some((&byte, others)) = bytes.split_first()
+        {
+            first.copy_from_slice(&bits(byte)[skip..][..first.len()]);
+            bytes = others;
+        }
+        for (values, &byte) in rest.chunks_mut(count).zip(bytes) {
+            values.copy_from_slice(&bits(byte)[..values.len()]);
+        }
+    };
+    if weights_per_byte == 2 {
+        fill(|byte| [f32::from(byte >> 4) - 8.0, f32::from(byte & 15) - 8.0, 0.0, 0.0], 2);
+    } else {
+        fill(|byte| [0, 2, 4, 6].map(|shift| f32::from(byte >> shift & 3) - 2.0), 4);
     }
 }
 
@@ -114,12 +125,12 @@ pub(crate) fn lookup(
     write_rows(&table, loops, to[indices.rank()], |at| row_at(at).unwrap_or(0), &mut out)
 }
 
-/// Writes the row `row_at(offset)` of the table for each index in `loops`. `stride` is the stride
+/// Writes the row `row_at(offset)` of the table for each index in `loops`. `out_stride` is the stride
 /// of a row in the output.
 fn write_rows(
     table: &Table<'_>,
     loops: LoopNest<2>,
-    stride: usize,
+    out_stride: usize,
     row_at: impl Fn(usize) -> usize,
     out: &mut Writer<'_, f32>,
 ) -> Result<(), Error> {
@@ -132,10 +143,9 @@ fn write_rows(
         row * strides[0] + group * strides.get(1).copied().unwrap_or(0)
     };
     let group_len = table.row_len / table.groups;
-    let mut chunk = [0.0; CHUNK];
+    let (mut chunk, mut bytes) = ([0.0; CHUNK], [0; CHUNK]);
     loops.for_each([0, 0], |[at, to]| {
         let row = row_at(at);
-        let byte = |at: usize| weight.get(row * weight_strides[0] + at * weight_strides[1]);
         for group in 0..table.groups {
             let scale = scales.get(param_offset(&scale_strides, row, group));
             let zero_point = match (&zero_points, &zero_point_strides) {
@@ -145,10 +155,23 @@ fn write_rows(
             for start in (0..group_len).step_by(CHUNK) {
                 let values = &mut chunk[..CHUNK.min(group_len - start)];
                 let first = group * group_len + start;
-                for (at, value) in (first..).zip(values.iter_mut()) {
-                    *value = (unpack(table.weights_per_byte, at, byte) - zero_point) * scale;
+                let (per_byte, row) = (table.weights_per_byte, row * weight_strides[0]);
+                let (first_byte, skip) = (first / per_byte, first % per_byte);
+                let (from, stride) = (row + first_byte * weight_strides[1], weight_strides[1]);
+                if per_byte == 1 {
+                    weight.read(from, stride, values);
+                } else {
+                    let packed = table.weight.bytes().get(from..).unwrap_or(&[]);
+                    let count = (skip + values.len()).div_ceil(per_byte);
+                    for (to, &byte) in
+                        bytes[..count].iter_mut().zip(packed.iter().step_by(stride.max(1)))
+                    {
+                        *to = byte;
+                    }
+                    unpack(per_byte, &bytes[..count], skip, values);
                 }
-                out.write(to + first * stride, stride, values);
+                values.iter_mut().for_each(|value| *value = (*value - zero_point) * scale);
+                out.write(to + first * out_stride, out_stride, values);
             }
         }
     });
@@ -161,13 +184,16 @@ mod tests {
 
     #[test]
     fn weights_are_unpacked() {
-        let unpacked = |weights_per_byte: usize, byte: u8| {
-            (0..weights_per_byte)
-                .map(|at| unpack(weights_per_byte, at, |_| f32::from(byte)))
-                .collect::<Vec<_>>()
+        let check = |per_byte: usize, bytes: &[u8], skip: usize, expected: &[f32]| {
+            let mut values = vec![0.0; expected.len()];
+            unpack(per_byte, bytes, skip, &mut values);
+            assert_eq!(values, expected);
         };
-        assert_eq!(unpacked(1, 200), [200.0]);
-        assert_eq!(unpacked(2, 0xF0), [7.0, -8.0]);
-        assert_eq!(unpacked(4, 0b11_10_01_00), [-2.0, -1.0, 0.0, 1.0]);
+        check(2, &[0xf0, 0x9a], 0, &[7.0, -8.0, 1.0, 2.0]);
+        check(2, &[0xf0, 0x9a], 1, &[-8.0, 1.0, 2.0]);
+        check(2, &[0xf0, 0x9a], 1, &[-8.0, 1.0]);
+        check(4, &[0b11_10_01_00], 0, &[-2.0, -1.0, 0.0, 1.0]);
+        check(4, &[0b11_10_01_00, 0b10], 3, &[1.0, 0.0]);
+        check(4, &[0b11_10_01_00], 2, &[0.0]);
     }
 }
