@@ -47,11 +47,13 @@ mod bitwise_or;
 mod bitwise_right_shift;
 mod bitwise_xor;
 mod bmm;
+mod bucketize;
 mod cat;
 mod cdist_forward;
 mod ceil;
 mod clamp;
 mod clone;
+mod complex;
 mod conj_physical;
 mod constant_pad_nd;
 mod convolution;
@@ -59,6 +61,8 @@ mod convolution_backward;
 mod copy;
 mod cos;
 mod cosh;
+mod cummax;
+mod cumprod;
 mod cumsum;
 mod diagonal_copy;
 mod div;
@@ -68,10 +72,12 @@ mod embedding_bag;
 mod empty;
 mod eq;
 mod erf;
+mod erfinv;
 mod exp;
 mod exp2;
 mod expand_copy;
 mod expm1;
+mod fft_c2c;
 mod fft_c2r;
 mod fft_r2c;
 mod fill;
@@ -87,14 +93,18 @@ mod glu;
 mod grid_sampler_2d;
 mod gt;
 mod hardtanh;
+mod histc;
 mod hypot;
 mod index;
 mod index_put;
 mod index_select;
 mod isinf;
 mod isnan;
+mod kthvalue;
 mod le;
 mod leaky_relu;
+mod lgamma;
+mod linalg_det;
 mod linear;
 mod log;
 mod log10;
@@ -120,6 +130,7 @@ mod median;
 mod min;
 mod minimum;
 mod mm;
+mod mode;
 mod mul;
 mod narrow_copy;
 mod native_batch_norm_legit;
@@ -151,6 +162,8 @@ mod rsub;
 mod scalar_tensor;
 mod scatter;
 mod scatter_add;
+mod scatter_reduce;
+mod searchsorted;
 mod select_copy;
 mod select_scatter;
 mod sigmoid;
@@ -160,6 +173,7 @@ mod sinh;
 mod slice_copy;
 mod slice_scatter;
 mod softmax;
+mod sort;
 mod split_copy;
 mod split_with_sizes_copy;
 mod sqrt;
@@ -174,14 +188,17 @@ mod to_copy;
 mod topk;
 mod transpose_copy;
 mod tril;
+mod tril_indices;
 mod trunc;
 mod unbind_copy;
 mod unfold_copy;
+mod unique2;
 mod unsqueeze_copy;
 mod upsample_bilinear2d;
 mod upsample_bilinear2d_aa;
 mod upsample_nearest2d;
 mod var;
+mod view_as_complex_copy;
 mod view_as_real_copy;
 mod view_copy;
 mod where_self;
@@ -221,11 +238,13 @@ pub(crate) const KERNELS: &[&[Kernel]] = &[
     bitwise_right_shift::KERNELS,
     bitwise_xor::KERNELS,
     bmm::KERNELS,
+    bucketize::KERNELS,
     cat::KERNELS,
     cdist_forward::KERNELS,
     ceil::KERNELS,
     clamp::KERNELS,
     clone::KERNELS,
+    complex::KERNELS,
     conj_physical::KERNELS,
     constant_pad_nd::KERNELS,
     convolution::KERNELS,
@@ -233,6 +252,8 @@ pub(crate) const KERNELS: &[&[Kernel]] = &[
     copy::KERNELS,
     cos::KERNELS,
     cosh::KERNELS,
+    cummax::KERNELS,
+    cumprod::KERNELS,
     cumsum::KERNELS,
     diagonal_copy::KERNELS,
     div::KERNELS,
@@ -242,10 +263,12 @@ pub(crate) const KERNELS: &[&[Kernel]] = &[
     empty::KERNELS,
     eq::KERNELS,
     erf::KERNELS,
+    erfinv::KERNELS,
     exp::KERNELS,
     exp2::KERNELS,
     expand_copy::KERNELS,
     expm1::KERNELS,
+    fft_c2c::KERNELS,
     fft_c2r::KERNELS,
     fft_r2c::KERNELS,
     fill::KERNELS,
@@ -261,14 +284,18 @@ pub(crate) const KERNELS: &[&[Kernel]] = &[
     grid_sampler_2d::KERNELS,
     gt::KERNELS,
     hardtanh::KERNELS,
+    histc::KERNELS,
     hypot::KERNELS,
     index::KERNELS,
     index_put::KERNELS,
     index_select::KERNELS,
     isinf::KERNELS,
     isnan::KERNELS,
+    kthvalue::KERNELS,
     le::KERNELS,
     leaky_relu::KERNELS,
+    lgamma::KERNELS,
+    linalg_det::KERNELS,
     linear::KERNELS,
     log::KERNELS,
     log10::KERNELS,
@@ -294,6 +321,7 @@ pub(crate) const KERNELS: &[&[Kernel]] = &[
     min::KERNELS,
     minimum::KERNELS,
     mm::KERNELS,
+    mode::KERNELS,
     mul::KERNELS,
     narrow_copy::KERNELS,
     native_batch_norm_legit::KERNELS,
@@ -325,6 +353,8 @@ pub(crate) const KERNELS: &[&[Kernel]] = &[
     scalar_tensor::KERNELS,
     scatter::KERNELS,
     scatter_add::KERNELS,
+    scatter_reduce::KERNELS,
+    searchsorted::KERNELS,
     select_copy::KERNELS,
     select_scatter::KERNELS,
     sigmoid::KERNELS,
@@ -334,6 +364,7 @@ pub(crate) const KERNELS: &[&[Kernel]] = &[
     slice_copy::KERNELS,
     slice_scatter::KERNELS,
     softmax::KERNELS,
+    sort::KERNELS,
     split_copy::KERNELS,
     split_with_sizes_copy::KERNELS,
     sqrt::KERNELS,
@@ -348,14 +379,17 @@ pub(crate) const KERNELS: &[&[Kernel]] = &[
     topk::KERNELS,
     transpose_copy::KERNELS,
     tril::KERNELS,
+    tril_indices::KERNELS,
     trunc::KERNELS,
     unbind_copy::KERNELS,
     unfold_copy::KERNELS,
+    unique2::KERNELS,
     unsqueeze_copy::KERNELS,
     upsample_bilinear2d::KERNELS,
     upsample_bilinear2d_aa::KERNELS,
     upsample_nearest2d::KERNELS,
     var::KERNELS,
+    view_as_complex_copy::KERNELS,
     view_as_real_copy::KERNELS,
     view_copy::KERNELS,
     where_self::KERNELS,

@@ -37,6 +37,8 @@ def argument(value, names: dict) -> dict:
         return {"int": value}
     if isinstance(value, float):
         return {"double": double(value)}
+    if isinstance(value, str):
+        return {"str": value}
     if value and isinstance(value[0], bool):
         return {"bools": list(value)}
     return {"ints": list(value)}

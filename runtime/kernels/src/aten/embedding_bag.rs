@@ -1,4 +1,5 @@
-//! `aten::_embedding_bag.out`: sum, mean or maximum of table rows per bag.
+//! `aten::_embedding_bag.out`, `aten::_embedding_bag_forward_only.out`: sum, mean or maximum of
+//! table rows per bag.
 //!
 //! | argument              | type                                   | shape                    |
 //! |-----------------------|----------------------------------------|--------------------------|
@@ -22,13 +23,15 @@
 //! As in ATen, the fast path for `f32`, `f16` and `bf16` without `padding_idx` differs: a sum
 //! leaves `out1` empty, and in a sum or mean with `include_last_offset` the last bag ends at the
 //! last offset. Otherwise the last bag ends at the end of `indices`.
+//! In a sum, `_embedding_bag_forward_only` has one size for each offset, also for an included last
+//! one.
 //! Half types are computed in `f32`. Tolerance: 1e-5.
 //! Errors: an index out of range; offsets that do not start at zero, decrease, or exceed `n`; other
 //! modes, ranks or dtypes. Source: ATen `_embedding_bag`.
 
 use core::ops::Range;
 
-use afferent_core::{Arg, Args, Error, Kernel, KernelContext, ScalarType};
+use afferent_core::{Arg, Args, Error, Kernel, ScalarType};
 
 use crate::shared::{
     accumulator::{Float, check_dtype, with_float_accumulator},
@@ -36,25 +39,28 @@ use crate::shared::{
     loop_nest::{out_strides, strides_of},
 };
 
-pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
-    "aten::_embedding_bag.out",
-    &[
-        Arg::Tensor,
-        Arg::Tensor,
-        Arg::Tensor,
-        Arg::Bool,
-        Arg::Int,
-        Arg::Bool,
-        Arg::OptTensor,
-        Arg::Bool,
-        Arg::Int,
-        Arg::Out,
-        Arg::Out,
-        Arg::Out,
-        Arg::Out,
-    ],
-    embedding_bag_out,
-)];
+const ARGS: &[Arg] = &[
+    Arg::Tensor,
+    Arg::Tensor,
+    Arg::Tensor,
+    Arg::Bool,
+    Arg::Int,
+    Arg::Bool,
+    Arg::OptTensor,
+    Arg::Bool,
+    Arg::Int,
+    Arg::Out,
+    Arg::Out,
+    Arg::Out,
+    Arg::Out,
+];
+
+pub(crate) const KERNELS: &[Kernel] = &[
+    Kernel::new("aten::_embedding_bag.out", ARGS, |_, args| embedding_bag_out(args, false)),
+    Kernel::new("aten::_embedding_bag_forward_only.out", ARGS, |_, args| {
+        embedding_bag_out(args, true)
+    }),
+];
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mode {
@@ -171,7 +177,7 @@ impl<A: Float> Table<'_, A> {
     }
 }
 
-fn embedding_bag_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn embedding_bag_out(args: &mut Args<'_>, is_forward_only: bool) -> Result<(), Error> {
     let dtype = args.tensor(0)?.dtype();
     if let Some(weights) = args.opt_tensor(6)? {
         check_dtype(weights.dtype(), dtype, 6)?;
@@ -180,7 +186,7 @@ fn embedding_bag_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result
     for index in 10..13 {
         check_index_dtype(args.out(usize::from(index))?.dtype(), index)?;
     }
-    with_float_accumulator!(dtype, 0, A => embedding_bag::<A>(args))
+    with_float_accumulator!(dtype, 0, A => embedding_bag::<A>(args, is_forward_only))
 }
 
 /// Returns an error for argument `index` unless `found` is `i32` or `i64`.
@@ -191,7 +197,7 @@ fn check_index_dtype(found: ScalarType, index: u8) -> Result<(), Error> {
     }
 }
 
-fn embedding_bag<A: Float>(args: &mut Args<'_>) -> Result<(), Error> {
+fn embedding_bag<A: Float>(args: &mut Args<'_>, is_forward_only: bool) -> Result<(), Error> {
     let invalid = |index, expected| Error::InvalidArgument { index, expected };
     let (weight, sample_weights) = (args.tensor(0)?, args.opt_tensor(6)?);
     let &[rows, width] = weight.sizes() else { return Err(invalid(0, "a matrix")) };
@@ -214,18 +220,30 @@ fn embedding_bag<A: Float>(args: &mut Args<'_>) -> Result<(), Error> {
     let weight = Reader::<A>::new(weight, 0)?;
     let table = Table { weight, strides: [strides[0], strides[1]], per_sample_weights, mode };
 
+    let num_offsets = args.tensor(2)?.numel();
     let [mut out, mut offset2bag, mut bag_sizes, mut max_indices] = args.outs([9, 10, 11, 12])?;
     out.resize(&[bags.count, width])?;
     offset2bag.resize(&[if is_fast_path && mode == Mode::Sum { 0 } else { bags.len }])?;
-    bag_sizes.resize(&[bags.count])?;
     let is_max = mode == Mode::Max;
-    max_indices.resize(&[bags.count, width][..if is_max { 2 } else { 1 }])?;
+    // Without a backward pass, ATen does not compute the sizes of the bags of a sum.
+    let has_no_sizes = is_forward_only && mode == Mode::Sum;
+    let sizes_len = if has_no_sizes { num_offsets } else { bags.count };
+    bag_sizes.resize(&[sizes_len])?;
+    if is_max {
+        max_indices.resize(&[bags.count, width])?;
+    } else {
+        max_indices.resize(&[sizes_len])?;
+    }
     let (to_strides, max_strides) = (out_strides(&out), out_strides(&max_indices));
     let offset2bag_len = offset2bag.numel();
     let (mut out, mut offset2bag) = (Writer::new(&mut out, 9)?, Writer::new(&mut offset2bag, 10)?);
     let mut bag_sizes = Writer::new(&mut bag_sizes, 11)?;
     let mut max_indices = Writer::new(&mut max_indices, 12)?;
     (0..offset2bag_len).for_each(|i| offset2bag.set(i, 0));
+    for bag in bags.count..sizes_len {
+        bag_sizes.set(bag, 0);
+        max_indices.set(bag, 0);
+    }
     for bag in 0..bags.count {
         let count = if mode == Mode::Sum { 0 } else { bags.rows(bag, bags.len).count() };
         let bag_size = i64::try_from(count).unwrap_or(i64::MAX);
