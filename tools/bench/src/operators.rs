@@ -1,22 +1,41 @@
-//! Speed of single portable kernels.
+//! Speed of single operators: portable kernels alone, or exported programs.
 
-use std::time::{Duration, Instant};
+mod programs;
+
+use std::{
+    path::PathBuf,
+    time::{Duration, Instant},
+};
 
 use afferent_core::{Argument, Call, Scalar, ScalarType, Tensor, find_kernel};
 use anyhow::{Context, Result};
 
 use crate::{
+    peer::PeerOption,
     table::{Table, format_number},
     timing,
 };
 
-/// Speed of single portable kernels, on one thread.
+/// Speed of single operators, on one thread.
 ///
-/// Calls each kernel on `f32` tensors without a program. Results are medians over batches of calls.
-/// `GFLOP/s` counts a multiplication and an addition as two operations; `GB/s` counts each element
-/// read or written once.
+/// Without a folder, calls each portable kernel on `f32` tensors without a program. Results are
+/// medians over batches of calls. `GFLOP/s` counts a multiplication and an addition as two
+/// operations; `GB/s` counts each element read or written once.
+///
+/// With a folder, runs each method of the programs that `tools/bench/export_operators.py FOLDER`
+/// writes, in alternating rounds with the peer, and counts the ratios above 1.0 and 1.1.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
+    /// Folder with the programs.
+    folder: Option<PathBuf>,
+    #[command(flatten)]
+    peer: PeerOption,
+    /// Number of rounds; the result is their median.
+    #[arg(long, default_value_t = 5)]
+    rounds: usize,
+    /// Measure only methods whose name contains this text.
+    #[arg(long, default_value = "")]
+    only: String,
     /// Time for each row, in milliseconds.
     #[arg(long, default_value_t = 300)]
     milliseconds: u64,
@@ -47,6 +66,9 @@ struct Case {
 }
 
 pub(crate) fn run(options: &Options) -> Result<Vec<Table>> {
+    if let Some(folder) = &options.folder {
+        return programs::run(options, folder);
+    }
     let title = "portable kernels, f32, one thread";
     let mut table = Table::new(title, &["operator", "shape", "µs", "GFLOP/s", "GB/s"]);
     for case in cases() {
