@@ -12,14 +12,14 @@ use afferent_simd::{
 
 use super::conv2d_few_channels::StripConv2d;
 use crate::{
-    conv2d_params::Conv2dParams,
+    conv2d_params::{Conv2dKind, Conv2dParams},
     error::{SHAPE_MISMATCH, TENSOR_TOO_LARGE},
     indirection::IndirectionBuffer,
     memory::{MemoryBudget, grow},
     operator::{Input, Operator, RunContext, output_as, unary_input},
     pack::{
         f32::{GemmInput, PackedF32},
-        weight_cache::WeightPacker,
+        weight_cache::{PackedLayout, WeightPacker},
     },
     shape::Shape,
 };
@@ -54,7 +54,14 @@ impl Conv2d {
         let inner = window.taps().checked_mul(inputs).ok_or(TENSOR_TOO_LARGE)?;
         let shape = WeightShape { inner, cols: outputs };
         let pack_group = |group: usize| {
+            let weight = |k: usize, col: usize| {
+                filter[params.filter_index(group, col, k / inputs, k % inputs)]
+            };
             let bias = bias.map(|bias| &bias[group * outputs..][..outputs]);
+            if params.kind == Conv2dKind::Depthwise {
+                let layout = (PackedLayout::F32Depthwise, group);
+                return PackedF32::pack_with(packer, layout, shape, weight, bias);
+            }
             PackedF32::pack_goi(packer, shape, group * inner * outputs, filter, bias)
         };
         packer.reserve::<PackedF32>(groups)?;
@@ -177,7 +184,6 @@ impl Operator for Conv2d {
 mod tests {
     use super::*;
     use crate::{
-        conv2d_params::Conv2dKind,
         op::conv2d_few_channels::Conv2dFewChannels,
         testing::{close, floats, run, run_reshaped, same_window, winograd_params},
         window::Window,

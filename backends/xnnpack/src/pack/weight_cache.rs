@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// Version of all packed layouts. Increment it when the bytes of a layout change.
-pub(crate) const PACKING_VERSION: u32 = 5;
+pub(crate) const PACKING_VERSION: u32 = 6;
 
 /// Layout of packed weights.
 ///
@@ -23,6 +23,8 @@ pub(crate) enum PackedLayout {
     /// f32 panels.
     F32Goi,
     F32Gio,
+    /// f32 panels of a depthwise filter with a depth multiplier.
+    F32Depthwise,
     /// f32 weights of a grouped convolution: kernel, group input channels, output channels.
     F32Grouped,
     /// Panels of f16 or bf16.
