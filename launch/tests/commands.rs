@@ -110,7 +110,7 @@ fn a_budget_that_is_not_kept_fails() {
 #[test]
 fn a_recording_says_all_that_the_graph_was() {
     let folder = folder();
-    let set = ["--set", "ears/wav.channels=mono", "--set", "block=50ms"];
+    let set = ["--set", "ears/wav.mix=mono", "--set", "block=50ms"];
     let args = ["run", "top.yaml", "--virtual", "--record", "run.mcap", "--profile", "strict"];
     let mut run = command(folder.path(), &[&args[..], &set[..]].concat());
     let output = run.env("AFFERENT_TEST_PACE", "realtime").output().unwrap();
@@ -128,7 +128,7 @@ fn a_recording_says_all_that_the_graph_was() {
     let values: serde_json::Value = serde_json::from_str(&values).unwrap();
     let expected = json!({
         "profile": "strict",
-        "set": ["ears/wav.channels=mono", "block=50ms"],
+        "set": ["ears/wav.mix=mono", "block=50ms"],
         "params": {"block": "50ms"},
         "environment": {"AFFERENT_TEST_PACE": "realtime"},
     });

@@ -57,7 +57,6 @@ impl SoundNodes {
             ("path", ParamValue::Path(path.to_owned())),
             ("pace", ParamValue::Text("max".to_owned())),
             ("block", ParamValue::Duration(Duration::from_secs(1))),
-            ("channels", ParamValue::Text("mono".to_owned())),
         ];
         let mut source = open("wav_source", self.wav_source.as_ref(), params)?;
         let mut resample = self.resampler(rate.0, "high")?;

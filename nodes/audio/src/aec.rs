@@ -428,8 +428,7 @@ mod tests {
 
     #[test]
     fn other_rates_and_channels_are_rejected() {
-        for (rate, channels, reason) in [(48_000, 1, "rate: 16000"), (16_000, 2, "channels: mono")]
-        {
+        for (rate, channels, reason) in [(48_000, 1, "rate: 16000"), (16_000, 2, "mix: mono")] {
             let mut block = AudioBlock::default();
             block.reshape(SampleRate(rate), channels, 160).unwrap();
             let error = open().call(Aec::AUDIO, Timestamp(0), block).unwrap_err().to_string();

@@ -119,7 +119,7 @@ impl Denoise {
 }
 
 /// Advice for audio with several channels.
-pub(crate) const MONO_HINT: &str = "set channels: mono on wav_source, or channels: 1 on microphone";
+pub(crate) const MONO_HINT: &str = "set mix: mono on wav_source, or channels: 1 on microphone";
 
 /// Checks that audio has one channel and 16 kHz.
 pub(crate) fn expect_speech_format(

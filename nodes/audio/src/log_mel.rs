@@ -339,10 +339,7 @@ mod tests {
         assert!(error.ends_with("insert a resample node with rate: 16000"), "{error}");
         let stereo = block(2, &[0.0; 2]);
         let error = open().call(LogMel::AUDIO, Timestamp::ZERO, stereo).unwrap_err().to_string();
-        assert!(
-            error.contains("2 channels, but the model needs one; set channels: mono"),
-            "{error}"
-        );
+        assert!(error.contains("2 channels, but the model needs one; set mix: mono"), "{error}");
     }
 
     #[test]

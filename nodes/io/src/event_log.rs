@@ -73,7 +73,7 @@ params! {
     pub struct EventLogParams {
         /// Format of the lines.
         pub format: LogFormat = "text";
-        /// Path of the file; standard output if absent.
+        /// Path of the file; standard output if absent or `-`.
         pub path: Option<OutputPath>;
     }
 }
@@ -93,6 +93,11 @@ impl EventLog {
     }
 }
 
+/// Path of the file; `None` for standard output.
+fn file_path(params: &EventLogParams) -> Option<&Path> {
+    params.path.as_deref().filter(|path| path.as_os_str() != "-")
+}
+
 impl Node for EventLog {
     type Params = EventLogParams;
 
@@ -102,12 +107,12 @@ impl Node for EventLog {
     const LATENCY: &'static str = "none";
 
     fn check(params: &EventLogParams, _: &OpenCx) -> Result<(), NodeError> {
-        params.path.as_deref().map_or(Ok(()), output::check_file)
+        file_path(params).map_or(Ok(()), output::check_file)
     }
 
     fn open(params: EventLogParams, _: &OpenCx) -> Result<Self, NodeError> {
-        let (name, writer): (_, Box<dyn Write + Send>) = match &params.path {
-            Some(path) => (&**path, Box::new(output::create_file(path)?)),
+        let (name, writer): (_, Box<dyn Write + Send>) = match file_path(&params) {
+            Some(path) => (path, Box::new(output::create_file(path)?)),
             None => (Path::new("standard output"), Box::new(io::stdout())),
         };
         Ok(Self::new(params.format, name, writer))

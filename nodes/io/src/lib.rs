@@ -2,25 +2,25 @@
 //!
 //! | node | purpose |
 //! |---|---|
-//! | [`WavSource`] | reads a WAV file, in real time or as fast as possible |
+//! | [`WavSource`] | reads a sound file or a pipe, in real time or as fast as possible |
 //! | [`WavSink`] | writes a WAV file, or simulates a loudspeaker with one |
 //! | [`EventLog`] | writes one line per packet, as text or JSON |
 //! | [`ImageWriter`] | writes images to PNG files |
 //! | [`TestPattern`] | generates images of a moving pattern |
 //!
 //! Begin with `wav_source.rs`, a source that follows the session clock, and `image_writer.rs`, a
-//! short sink. `output.rs` creates files and makes their errors; `wav_file.rs` reads WAV samples.
+//! short sink. `output.rs` creates files and makes their errors; `sound_file.rs` reads
+//! samples.
 //!
 //! To add a node, write `src/<node>.rs` and add its three lines here.
 
 mod event_log;
 mod image_writer;
 mod output;
+mod sound_file;
 mod test_pattern;
 #[cfg(test)]
 mod testing;
-mod wav_file;
-mod wav_header;
 mod wav_sink;
 mod wav_source;
 
@@ -28,7 +28,7 @@ pub use event_log::{EventLog, EventLogParams, LogFormat};
 pub use image_writer::{ImageWriter, ImageWriterParams};
 pub use test_pattern::{TestPattern, TestPatternParams};
 pub use wav_sink::{SampleFormat, WavSink, WavSinkParams};
-pub use wav_source::{Channels, Pace, WavSource, WavSourceParams};
+pub use wav_source::{FileFormat, Mix, Pace, WavSource, WavSourceParams};
 
 /// The nodes of this crate.
 pub const NODES: &[afferent_graph::NodeEntry] = &[

@@ -14,6 +14,12 @@ pub(crate) fn file_error(path: &Path, reason: impl ToString) -> NodeError {
 
 /// Checks that the file at `path` can be created, without changing anything.
 pub(crate) fn check_file(path: &Path) -> Result<(), NodeError> {
+    if path.as_os_str() == "-" {
+        return Err(file_error(
+            path,
+            "standard output is not supported; expected the path of a file",
+        ));
+    }
     if path.is_dir() {
         return Err(file_error(path, "is a folder; expected the path of a file"));
     }
@@ -76,6 +82,8 @@ mod tests {
         let folder = TempFolder::new();
         let error = check_file(&folder.path("")).unwrap_err().to_string();
         assert!(error.ends_with("is a folder; expected the path of a file"), "{error}");
+        let error = check_file(Path::new("-")).unwrap_err().to_string();
+        assert!(error.starts_with("-: standard output is not supported"), "{error}");
         let file = folder.path("file");
         create_file(&file).unwrap();
         let error = check_file(&file.join("below/that")).unwrap_err().to_string();

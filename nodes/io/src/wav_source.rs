@@ -1,36 +1,42 @@
-//! Audio from a WAV file.
+//! Audio from a sound file or a pipe.
+
+mod pipe;
 
 use std::{path::PathBuf, time::Duration};
 
 use afferent_graph::{Cx, Node, NodeError, OpenCx, Port, Timestamp, choices, params, ports};
-use afferent_messages::AudioBlock;
+use afferent_messages::{AudioBlock, SampleRate};
 
-use crate::wav_file::WavFile;
+use self::pipe::{Pipe, PipeBlock, Received};
+use crate::sound_file::{self, Encoding, RawFormat, SoundFile};
 
-/// Reads a WAV file, block by block.
+/// Reads a sound file, a pipe, or standard input, block by block.
+///
+/// Supported are WAV (also RF64 and BW64) with PCM of 8 to 32 bits, 32-bit and 64-bit floating point,
+/// µ-law, A-law, Microsoft and IMA ADPCM; AIFF, FLAC, MP3, and Ogg Vorbis; and, with `format`,
+/// samples without a header. The format is recognized by the content of the file. Up to 64 channels
+/// and 768 kHz are supported.
 ///
 /// At pace `realtime`, a block is sent when its last sample would have been recorded, as a
-/// microphone does. The timestamp of a block is that of its first sample; the file begins at the
-/// start of the session.
+/// microphone does. The timestamp of a block is that of its first sample; a file begins at the start
+/// of the session, a pipe with its first block. Later samples are counted.
 ///
-/// Supported are PCM with 8, 16, 24, and 32 bits and 32-bit floating point, up to 64 channels, up
-/// to 768 kHz. The last block may be shorter. If the file is truncated, the samples before the end
-/// are sent, and then the node fails. A file whose header does not state its length, because it was
-/// written to a pipe or its writer was killed, is read to its end with a warning.
+/// The last block may be shorter. If the file is truncated or damaged, the samples before that are
+/// sent, and then the node fails. A WAV file whose header does not state its length, because it was
+/// written to a pipe or its writer was killed, is read to its end; a warning is logged unless it
+/// comes from a pipe.
 ///
 /// Latency: one block.
 ///
 /// ```
-/// use std::time::Duration;
-///
-/// use afferent_graph::{Node, NodeBench, OpenCx, Timestamp};
+/// use afferent_graph::{Node, NodeBench, OpenCx, ParamValue, Params, Timestamp};
 /// use afferent_messages::AudioBlock;
-/// use afferent_nodes_io::{Channels, Pace, WavSource, WavSourceParams};
+/// use afferent_nodes_io::{WavSource, WavSourceParams};
 ///
 /// let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../pipelines/assets/wake_word.wav").into();
-/// let block = Duration::from_millis(20);
-/// let params =
-///     WavSourceParams { path, pace: Pace::Max, block, channels: Channels::Keep, repeat: false };
+/// let values = [("path", ParamValue::Path(path)), ("pace", ParamValue::Text("max".into()))];
+/// let values = values.map(|(name, value)| (name.to_owned(), value)).into();
+/// let params = WavSourceParams::from_values(&values)?;
 /// let mut bench = NodeBench::new(WavSource::open(params, &OpenCx::default())?);
 /// let (sent, _) = bench.poll(Timestamp::ZERO)?;
 /// let block = sent[0].1.get::<AudioBlock>().unwrap();
@@ -39,11 +45,17 @@ use crate::wav_file::WavFile;
 /// ```
 pub struct WavSource {
     params: WavSourceParams,
-    file: WavFile,
+    input: Input,
     /// Timestamp of the first sample of this pass through the file.
     start: Timestamp,
     /// Read error, returned after the samples before it were sent.
     error: Option<NodeError>,
+}
+
+/// Origin of the samples.
+enum Input {
+    File(SoundFile),
+    Pipe(Pipe),
 }
 
 choices! {
@@ -58,25 +70,71 @@ choices! {
 
 choices! {
     /// Treatment of several channels.
-    pub enum Channels {
-        /// Sends all channels.
-        Keep = "keep",
+    pub enum Mix {
         /// Sends the mean of all channels.
         Mono = "mono",
+        /// Sends all channels.
+        Keep = "keep",
+    }
+}
+
+choices! {
+    /// Format of the samples in a file.
+    pub enum FileFormat {
+        /// That of the header of the file.
+        Auto = "auto",
+        /// No header; unsigned 8-bit integers.
+        U8 = "u8",
+        /// No header; 16-bit integers, little-endian.
+        S16Le = "s16le",
+        /// No header; 24-bit integers in three bytes, little-endian.
+        S24Le = "s24le",
+        /// No header; 32-bit integers, little-endian.
+        S32Le = "s32le",
+        /// No header; 32-bit floating point, little-endian.
+        F32Le = "f32le",
+        /// No header; 64-bit floating point, little-endian.
+        F64Le = "f64le",
+        /// No header; G.711 µ-law.
+        MuLaw = "mulaw",
+        /// No header; G.711 A-law.
+        ALaw = "alaw",
+    }
+}
+
+impl FileFormat {
+    fn encoding(self) -> Option<Encoding> {
+        Some(match self {
+            Self::Auto => return None,
+            Self::U8 => Encoding::U8,
+            Self::S16Le => Encoding::S16,
+            Self::S24Le => Encoding::S24,
+            Self::S32Le => Encoding::S32,
+            Self::F32Le => Encoding::F32,
+            Self::F64Le => Encoding::F64,
+            Self::MuLaw => Encoding::MuLaw,
+            Self::ALaw => Encoding::ALaw,
+        })
     }
 }
 
 params! {
     /// Settings of [`WavSource`].
     pub struct WavSourceParams {
-        /// Path of the WAV file.
+        /// Path of a sound file or a named pipe; `-` is standard input.
         pub path: PathBuf;
         /// Pace of reading.
         pub pace: Pace = "realtime";
         /// Length of a block.
         pub block: Duration = "20ms", range 0.001..=1.0;
         /// Treatment of several channels.
-        pub channels: Channels = "keep";
+        pub mix: Mix = "mono";
+        /// Format of the file.
+        pub format: FileFormat = "auto";
+        /// Sample rate of samples without a header.
+        pub rate: Option<u32>, range 1000.0..=768000.0, unit "Hz";
+        /// Number of channels of samples without a header. Default: 1.
+        pub channels: Option<usize>, range 1.0..=64.0;
         /// Restart the file at its end; timestamps keep increasing.
         pub repeat: bool = "false";
     }
@@ -90,46 +148,51 @@ ports! {
     }
 }
 
+impl WavSourceParams {
+    /// Format of samples without a header.
+    fn raw_format(&self) -> Result<Option<RawFormat>, NodeError> {
+        let invalid = |name: &str, reason: &str| NodeError::InvalidParam {
+            name: name.to_owned().into(),
+            reason: reason.to_owned(),
+        };
+        let Some(encoding) = self.format.encoding() else {
+            let given = [("rate", self.rate.is_some()), ("channels", self.channels.is_some())];
+            return match given.into_iter().find(|(_, is_given)| *is_given) {
+                None => Ok(None),
+                Some((name, _)) => Err(invalid(
+                    name,
+                    "is for samples without a header; set `format` too, such as format: s16le",
+                )),
+            };
+        };
+        let rate = self.rate.ok_or_else(|| invalid("rate", "is required with `format`"))?;
+        let channels = self.channels.unwrap_or(1);
+        Ok(Some(RawFormat { encoding, rate: SampleRate(rate), channels }))
+    }
+}
+
 impl WavSource {
-    /// Samples per channel of the next block; zero at the end of the file.
-    fn next_block_len(&self) -> usize {
-        self.file.rate().samples(self.params.block).max(1).min(self.file.remaining())
-    }
-
-    /// Timestamp of the sample `samples` after the next one.
-    fn time_after(&self, samples: usize) -> Timestamp {
-        self.start + self.file.rate().duration(self.file.position() + samples)
-    }
-
-    /// Restarts the file; false if it does not repeat.
-    fn rewind(&mut self) -> Result<bool, NodeError> {
-        if !self.params.repeat || self.file.position() == 0 {
-            return Ok(false);
-        }
-        self.start = self.time_after(0);
-        self.file = WavFile::open(&self.params.path)?;
-        Ok(self.file.remaining() > 0)
-    }
-
-    fn send_block(&mut self, cx: &mut Cx<'_>, len: usize) -> Result<(), NodeError> {
-        let at = self.time_after(0);
-        self.error = self.file.read(len).err();
-        let (channels, samples) = (self.file.channels(), self.file.samples());
+    /// Sends a block of interleaved samples at `at`.
+    fn send(
+        &self,
+        cx: &mut Cx<'_>,
+        at: Timestamp,
+        (rate, channels, samples): (SampleRate, usize, &[f32]),
+    ) -> Result<(), NodeError> {
         let len = samples.len() / channels;
         if len == 0 {
             return Ok(());
         }
         let mut block = cx.loan(Self::AUDIO);
-        let rate = self.file.rate();
-        match self.params.channels {
-            Channels::Keep => {
+        match self.params.mix {
+            Mix::Keep => {
                 let planar = block.reshape(rate, channels, len)?;
                 for (channel, plane) in planar.chunks_exact_mut(len).enumerate() {
                     let samples = samples.iter().skip(channel).step_by(channels);
                     plane.iter_mut().zip(samples).for_each(|(to, from)| *to = *from);
                 }
             }
-            Channels::Mono => {
+            Mix::Mono => {
                 let mono = block.reshape(rate, 1, len)?;
                 for (to, from) in mono.iter_mut().zip(samples.chunks_exact(channels)) {
                     *to = from.iter().sum::<f32>() / channels as f32;
@@ -139,162 +202,131 @@ impl WavSource {
         cx.send_at(Self::AUDIO, at, block);
         Ok(())
     }
+
+    fn is_realtime(&self) -> bool {
+        self.params.pace == Pace::Realtime
+    }
+
+    /// Restarts the file; false if it does not repeat.
+    fn rewind(&mut self) -> Result<bool, NodeError> {
+        let Input::File(file) = &mut self.input else { return Ok(false) };
+        if !self.params.repeat || file.position() == 0 {
+            return Ok(false);
+        }
+        self.start = self.start + file.rate().duration(file.position());
+        *file = SoundFile::open(&self.params.path, self.params.raw_format()?)?;
+        Ok(file.remaining() > 0)
+    }
+
+    /// Sends the next block of a file, if it is time.
+    fn process_file(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
+        if let Some(error) = self.error.take() {
+            return Err(error);
+        }
+        let is_at_end = matches!(&self.input, Input::File(file) if file.remaining() == 0);
+        if is_at_end && !self.rewind()? {
+            cx.end();
+            return Ok(());
+        }
+        let Input::File(file) = &mut self.input else { return Ok(()) };
+        let (block, start) = (self.params.block, self.start);
+        let next_len = |file: &SoundFile| file.rate().samples(block).max(1).min(file.remaining());
+        let time_after =
+            |file: &SoundFile, len: usize| start + file.rate().duration(file.position() + len);
+        let len = next_len(file);
+        let heard = time_after(file, len);
+        let is_realtime = self.params.pace == Pace::Realtime;
+        if is_realtime && cx.now() < heard {
+            cx.resume_at(heard);
+            return Ok(());
+        }
+        let at = time_after(file, 0);
+        self.error = file.read(len).err();
+        if is_realtime && self.error.is_none() {
+            cx.resume_at(time_after(file, next_len(file)));
+        }
+        let Input::File(file) = &self.input else { return Ok(()) };
+        self.send(cx, at, (file.rate(), file.channels(), file.samples()))
+    }
+
+    /// Sends the next block of a pipe, if it has arrived and it is time.
+    fn process_pipe(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
+        let is_realtime = self.is_realtime();
+        let Input::Pipe(pipe) = &mut self.input else { return Ok(()) };
+        let block = match pipe.receive()? {
+            Received::Block(block) => block,
+            // The engine gets a chance to stop the run.
+            Received::Nothing => {
+                cx.resume();
+                return Ok(());
+            }
+            Received::End => {
+                cx.end();
+                return Ok(());
+            }
+        };
+        let PipeBlock { rate, channels, ref samples } = block;
+        let len = samples.len() / channels;
+        if pipe.position == 0 {
+            self.start = Timestamp((cx.now() - rate.duration(len)).0.max(0));
+        }
+        let at = self.start + rate.duration(pipe.position);
+        let heard = self.start + rate.duration(pipe.position + len);
+        if is_realtime && cx.now() < heard {
+            pipe.put_back(block);
+            cx.resume_at(heard);
+            return Ok(());
+        }
+        pipe.position += len;
+        self.send(cx, at, (rate, channels, samples))
+    }
 }
 
 impl Node for WavSource {
     type Params = WavSourceParams;
 
     const NAME: &'static str = "wav_source";
-    const SUMMARY: &'static str = "Reads a WAV file, block by block.";
+    const SUMMARY: &'static str = "Reads a sound file or a pipe, block by block.";
     const PORTS: &'static [Port] = Self::PORTS;
     const LATENCY: &'static str = "one block";
 
     fn check(params: &WavSourceParams, _: &OpenCx) -> Result<(), NodeError> {
-        WavFile::open(&params.path).map(drop)
+        let raw = params.raw_format()?;
+        if !sound_file::is_pipe(&params.path) {
+            return SoundFile::open(&params.path, raw).map(drop);
+        }
+        if params.repeat {
+            let reason = "a pipe cannot be read again".to_owned();
+            return Err(NodeError::InvalidParam { name: "repeat".into(), reason });
+        }
+        Ok(())
     }
 
-    fn open(params: WavSourceParams, _: &OpenCx) -> Result<Self, NodeError> {
-        let file = WavFile::open(&params.path)?;
-        if file.is_streamed() {
-            let path = params.path.display();
-            tracing::warn!(
-                "{path}: the header does not state the length; the file is read to its end"
-            );
-        }
-        Ok(Self { params, file, start: Timestamp::ZERO, error: None })
+    fn open(params: WavSourceParams, cx: &OpenCx) -> Result<Self, NodeError> {
+        let raw = params.raw_format()?;
+        let input = if sound_file::is_pipe(&params.path) {
+            Self::check(&params, cx)?;
+            Input::Pipe(Pipe::open(&params.path, raw, params.block)?)
+        } else {
+            let file = SoundFile::open(&params.path, raw)?;
+            if file.is_streamed() {
+                let path = params.path.display();
+                tracing::warn!(
+                    "{path}: the header does not state the length; the file is read to its end"
+                );
+            }
+            Input::File(file)
+        };
+        Ok(Self { params, input, start: Timestamp::ZERO, error: None })
     }
 
     fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
-        if let Some(error) = self.error.take() {
-            return Err(error);
+        match &self.input {
+            Input::File(_) => self.process_file(cx),
+            Input::Pipe(_) => self.process_pipe(cx),
         }
-        if self.file.remaining() == 0 && !self.rewind()? {
-            cx.end();
-            return Ok(());
-        }
-        let len = self.next_block_len();
-        let heard = self.time_after(len);
-        if self.params.pace == Pace::Realtime && cx.now() < heard {
-            cx.resume_at(heard);
-            return Ok(());
-        }
-        self.send_block(cx, len)?;
-        if self.params.pace == Pace::Realtime && self.error.is_none() {
-            cx.resume_at(self.time_after(self.next_block_len()));
-        }
-        Ok(())
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use std::path::Path;
-
-    use afferent_graph::{NodeBench, Packet, Resume};
-    use hound::{SampleFormat, WavSpec, WavWriter};
-
-    use super::*;
-    use crate::testing::TempFolder;
-
-    fn write(path: &Path, channels: u16, samples: impl IntoIterator<Item = i16>) {
-        let (bits_per_sample, sample_format) = (16, SampleFormat::Int);
-        let spec = WavSpec { channels, sample_rate: 8000, bits_per_sample, sample_format };
-        let mut writer = WavWriter::create(path, spec).unwrap();
-        samples.into_iter().for_each(|sample| writer.write_sample(sample).unwrap());
-        writer.finalize().unwrap();
-    }
-
-    fn params(path: &Path, pace: Pace) -> WavSourceParams {
-        let (block, channels) = (Duration::from_millis(10), Channels::Keep);
-        WavSourceParams { path: path.to_owned(), pace, block, channels, repeat: false }
-    }
-
-    fn open(params: WavSourceParams) -> NodeBench<WavSource> {
-        NodeBench::new(WavSource::open(params, &OpenCx::default()).unwrap())
-    }
-
-    fn block(packet: &Packet) -> &AudioBlock {
-        packet.get().unwrap()
-    }
-
-    #[test]
-    fn blocks_are_planar_and_the_last_is_short() {
-        let folder = TempFolder::new();
-        let path = folder.path("stereo.wav");
-        write(&path, 2, (0..200).map(|n| if n % 2 == 0 { n * 8 } else { -n * 8 }));
-        let mut bench = open(params(&path, Pace::Max));
-        let mut blocks = Vec::new();
-        loop {
-            let (sent, resume) = bench.poll(Timestamp::ZERO).unwrap();
-            blocks.extend(sent.into_iter().map(|(_, packet)| packet));
-            match resume {
-                Resume::Done => break,
-                other => assert_eq!(other, Resume::Now),
-            }
-        }
-        let about = blocks.iter().map(|packet| (packet.header.at.0, block(packet).len()));
-        assert_eq!(about.collect::<Vec<_>>(), [(0, 80), (10_000_000, 20)]);
-        let last = block(&blocks[1]);
-        assert_eq!(last.channel(0).unwrap()[..2], [160.0 / 4096.0, 162.0 / 4096.0]);
-        assert_eq!(last.channel(1).unwrap()[..2], [-161.0 / 4096.0, -163.0 / 4096.0]);
-    }
-
-    #[test]
-    fn channels_are_averaged_on_request() {
-        let folder = TempFolder::new();
-        let path = folder.path("stereo.wav");
-        write(&path, 2, [16384, 0, -8192, -8192]);
-        let params = WavSourceParams { channels: Channels::Mono, ..params(&path, Pace::Max) };
-        let (sent, _) = open(params).poll(Timestamp::ZERO).unwrap();
-        assert_eq!(block(&sent[0].1).samples.sizes(), [1, 2]);
-        assert_eq!(block(&sent[0].1).channel(0).unwrap(), [0.25, -0.25]);
-    }
-
-    #[test]
-    fn realtime_sends_a_block_after_its_last_sample() {
-        let folder = TempFolder::new();
-        let path = folder.path("sound.wav");
-        write(&path, 1, 0..100);
-        let mut bench = open(params(&path, Pace::Realtime));
-        let ms = |ms: i64| Timestamp(ms * 1_000_000);
-        let mut poll = |now| {
-            let (sent, resume) = bench.poll(now).unwrap();
-            (sent.first().map(|(_, packet)| packet.header.at), resume)
-        };
-        assert_eq!(poll(ms(0)), (None, Resume::At(ms(10))));
-        assert_eq!(poll(ms(10)), (Some(ms(0)), Resume::At(Timestamp(12_500_000))));
-        // After a slow downstream node, timestamps do not drift.
-        assert_eq!(poll(ms(50)).0, Some(ms(10)));
-        assert_eq!(poll(ms(50)), (None, Resume::Done));
-    }
-
-    #[test]
-    fn timestamps_keep_increasing_when_the_file_repeats() {
-        let folder = TempFolder::new();
-        let path = folder.path("sound.wav");
-        write(&path, 1, 0..100);
-        let mut bench = open(WavSourceParams { repeat: true, ..params(&path, Pace::Max) });
-        let times = (0..5).map(|_| bench.poll(Timestamp::ZERO).unwrap().0[0].1.header.at.0);
-        let expected = [0.0, 10.0, 12.5, 22.5, 25.0].map(|ms: f64| (ms * 1e6) as i64);
-        assert_eq!(times.collect::<Vec<_>>(), expected);
-        write(&path, 1, []);
-        let mut bench = open(WavSourceParams { repeat: true, ..params(&path, Pace::Max) });
-        assert_eq!(bench.poll(Timestamp::ZERO).unwrap().1, Resume::Done);
-    }
-
-    #[test]
-    fn samples_of_a_truncated_file_are_sent() {
-        let folder = TempFolder::new();
-        let path = folder.path("sound.wav");
-        write(&path, 1, 0..100);
-        let bytes = std::fs::read(&path).unwrap();
-        std::fs::write(&path, &bytes[..bytes.len() - 41]).unwrap();
-        let mut bench = open(params(&path, Pace::Max));
-        let (sent, _) = bench.poll(Timestamp::ZERO).unwrap();
-        assert_eq!(block(&sent[0].1).len(), 79);
-        let error = bench.poll(Timestamp::ZERO).unwrap_err().to_string();
-        let expected =
-            "sample 79 of 100 (0.010 s): the file is truncated; its header states more samples";
-        assert_eq!(error, format!("{}: {expected}", path.display()));
-    }
-}
+mod tests;

@@ -147,9 +147,12 @@ pub(super) fn default_path(param: &ParamSpec) -> Option<ParamValue> {
 
 /// Resolves a path: against the folder of the file of `location`, or else of the graph. A path of
 /// the command line that exists only in the current folder is taken from there. `~/` is the home
-/// folder.
+/// folder, and `-` is standard input or output.
 pub(super) fn resolve(graph: &Graph, location: Option<&Location>, value: ParamValue) -> ParamValue {
     let ParamValue::Path(path) = value else { return value };
+    if path.as_os_str() == "-" {
+        return ParamValue::Path(path);
+    }
     if let (Ok(rest), Some(home)) = (path.strip_prefix("~"), std::env::home_dir()) {
         return ParamValue::Path(home.join(rest));
     }

@@ -64,7 +64,7 @@ impl EndOfTurnModel {
         if (block.rate, block.channels()) != (self.rate, 1) {
             let reason = format!(
                 "the audio has {} Hz and {} channels, but the model needs {} Hz and one channel; \
-                 insert a resample node with rate: {}, and set channels: mono on wav_source, or \
+                 insert a resample node with rate: {}, and set mix: mono on wav_source, or \
                  channels: 1 on microphone",
                 block.rate.0,
                 block.channels(),
@@ -137,6 +137,6 @@ mod tests {
         let mut block = AudioBlock::default();
         block.reshape(SampleRate(48_000), 2, 1).unwrap();
         let error = model.push_audio("audio", &block).unwrap_err().to_string();
-        assert!(error.contains("rate: 16000") && error.contains("channels: mono"), "{error}");
+        assert!(error.contains("rate: 16000") && error.contains("mix: mono"), "{error}");
     }
 }
