@@ -1,6 +1,7 @@
 //! Push-to-talk.
 
 use std::{
+    collections::VecDeque,
     io::BufRead,
     sync::{
         Arc,
@@ -10,7 +11,9 @@ use std::{
     time::Duration,
 };
 
-use afferent_graph::{Cx, Node, NodeError, OpenCx, Port, Timestamp, params, ports, read_duration};
+use afferent_graph::{
+    Cx, Node, NodeError, OpenCx, Packet, Port, Timestamp, params, ports, read_duration,
+};
 use afferent_messages::{AudioBlock, SpeechEvent, SpeechEventKind};
 
 params! {
@@ -19,12 +22,16 @@ params! {
         /// Time ranges in which the key is held, such as `0.5s-2s, 4s-6s`, for audio from a file.
         /// If absent, the Enter key toggles.
         pub held: Option<String>;
+        /// Audio from before the key is pressed that passes too, since people begin to speak while
+        /// they press it.
+        pub pre_roll: Duration = "300ms", range 0.0..=5.0;
     }
 }
 
-/// Passes audio only while a key is held.
+/// Passes audio only while a key is held, and the last `pre_roll` before that.
 ///
-/// Blocks pass as a whole: a block passes if the key is held at its last sample.
+/// Blocks pass as a whole: a block passes if the key is held at its last sample, or if it lies within
+/// the pre-roll.
 ///
 /// Latency: one block.
 ///
@@ -45,6 +52,9 @@ params! {
 pub struct PushToTalk {
     key: Key,
     was_held: bool,
+    pre_roll: Duration,
+    /// Blocks within the last `pre_roll` that did not pass.
+    recent: VecDeque<Packet>,
 }
 
 /// Source of the key state.
@@ -59,7 +69,7 @@ ports! {
     impl PushToTalk {
         /// Audio of the microphone, full scale ±1, any sample rate and channels.
         in AUDIO: AudioBlock;
-        /// The blocks during which the key is held, unchanged.
+        /// The blocks during which the key is held and those of the pre-roll, unchanged.
         out HELD = "audio": AudioBlock;
         /// Speech start when the key is pressed, speech end when it is released; replaces the
         /// events of `vad`.
@@ -73,6 +83,21 @@ impl PushToTalk {
             Key::Schedule(times) => times.iter().any(|[start, end]| (*start..*end).contains(&at)),
             Key::Enter(presses) => presses.load(Ordering::Relaxed) % 2 == 1,
         }
+    }
+
+    /// Keeps the block of this call for the pre-roll.
+    fn keep(&mut self, cx: &Cx<'_>, end: Timestamp) {
+        let Some(mut packet) = cx.packet().cloned() else { return };
+        // A kept block does not count as in flight.
+        packet.credit = None;
+        self.recent.push_back(packet);
+        self.drop_early(end);
+    }
+
+    /// Drops the kept blocks that do not lie within the pre-roll of a key press at `at`.
+    fn drop_early(&mut self, at: Timestamp) {
+        let earliest = at - self.pre_roll;
+        self.recent.retain(|packet| (earliest..at).contains(&packet.header.at));
     }
 
     fn send_event(&mut self, cx: &mut Cx<'_>, held: bool, at: Timestamp) {
@@ -99,7 +124,7 @@ impl Node for PushToTalk {
             Some(held) => Key::Schedule(parse_held(held)?),
             None => Key::Enter(count_enter_presses()?),
         };
-        Ok(Self { key, was_held: false })
+        Ok(Self { key, was_held: false, pre_roll: params.pre_roll, recent: VecDeque::new() })
     }
 
     fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
@@ -110,7 +135,13 @@ impl Node for PushToTalk {
         if held != self.was_held {
             self.send_event(cx, held, at);
         }
-        if held {
+        if !held {
+            self.keep(cx, end);
+        } else {
+            self.drop_early(at);
+            for packet in self.recent.drain(..) {
+                cx.send_packet(Self::HELD.id(), packet);
+            }
             cx.forward(Self::AUDIO, Self::HELD);
             // The key is released at the end of this block; no further block may follow.
             if matches!(&self.key, Key::Schedule(_)) && !self.is_held(end) {
@@ -215,9 +246,30 @@ mod tests {
         check("45ms-55ms", &[]);
     }
 
-    /// Output for 200 ms of audio in blocks of 20 ms.
+    #[test]
+    fn audio_from_before_the_key_is_pressed_passes_once() {
+        let expected = [
+            "Start 60",
+            "audio 20",
+            "audio 40",
+            "audio 60",
+            "End 80",
+            "Start 100",
+            "audio 80",
+            "audio 100",
+            "End 120",
+        ];
+        check_with_pre_roll("60ms-80ms, 100ms-120ms", 50, &expected);
+    }
+
     fn check(held: &str, expected: &[&str]) {
-        let params = PushToTalkParams { held: Some(held.to_owned()) };
+        check_with_pre_roll(held, 0, expected);
+    }
+
+    /// Output for 200 ms of audio in blocks of 20 ms.
+    fn check_with_pre_roll(held: &str, pre_roll_ms: u64, expected: &[&str]) {
+        let pre_roll = Duration::from_millis(pre_roll_ms);
+        let params = PushToTalkParams { held: Some(held.to_owned()), pre_roll };
         let mut bench = NodeBench::new(PushToTalk::open(params, &OpenCx::default()).unwrap());
         let mut sent = Vec::new();
         for number in 0..10 {

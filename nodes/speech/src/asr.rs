@@ -1,10 +1,13 @@
 //! Speech recognition.
 
+mod acoustic_model;
 mod beam_search;
 mod decoder;
 mod greedy;
 mod language_model;
 mod lexicon;
+mod limits;
+mod pause;
 mod vocabulary;
 mod word_sequences;
 
@@ -17,10 +20,12 @@ use afferent_messages::{
 use afferent_package::ModelPackage;
 
 use self::{
+    acoustic_model::AcousticModel,
     beam_search::{BeamSearch, SearchParams},
     decoder::{Decoder, Search, StepClock},
     greedy::GreedyDecoder,
     language_model::LanguageModel,
+    limits::Limits,
     vocabulary::Vocabulary,
 };
 use crate::{recurrent::RecurrentModel, vad::expect_format};
@@ -46,7 +51,7 @@ params! {
         pub word_bonus: Option<f32>, range -20.0..=20.0;
         /// Silence that ends an utterance without a speech event.
         pub silence: Duration = "600ms", range 0.06..=60.0;
-        /// Longest utterance; longer ones are cut.
+        /// Longest utterance. A longer one is cut at the end of a word in its last fifth.
         pub max_utterance: Duration = "30s", range 1.0..=600.0;
         /// Send partial transcripts before the end of an utterance.
         pub partials: bool = "true";
@@ -56,8 +61,8 @@ params! {
 /// Recognizes speech, with partial transcripts and word times.
 ///
 /// A speech-end event, a gap in the audio, a pause of `silence`, or the end of the stream ends an
-/// utterance. Silence is appended to flush the delay of the model. Utterances without words are not
-/// reported.
+/// utterance. The model hears silence ahead of each utterance, so that speech may begin at the first
+/// sample, and silence after it, to flush its delay. Utterances without words are not reported.
 ///
 /// Contract of the model: `forward(sound f32[1, context + window], state f32[..]) -> (log_probs
 /// f32[1, steps, labels], state)`, metadata `sample_rate`, `window_size`, and `context_size`. The
@@ -85,33 +90,19 @@ params! {
 /// # Ok::<(), afferent_graph::NodeError>(())
 /// ```
 pub struct Asr {
-    model: RecurrentModel,
-    rate: SampleRate,
-    window: usize,
-    context: usize,
+    acoustic_model: AcousticModel,
     decoder: Decoder,
     limits: Limits,
-    /// Context and the samples of the next window.
-    pending: Vec<f32>,
     /// Expected timestamp of the next sample; `None` before the first block.
     next_at: Option<Timestamp>,
+    /// True if audio has arrived since the end of the last utterance.
+    has_audio: bool,
     /// Log probabilities of one window.
     log_probs: Vec<f32>,
     utterance: u64,
     /// Words of the last partial transcript of the utterance.
     sent: Vec<HeardWord>,
 }
-
-/// Limits of an utterance, and the partial transcripts.
-#[derive(Debug, Clone, Copy)]
-struct Limits {
-    silence: Duration,
-    max_utterance: Duration,
-    partials: bool,
-}
-
-/// Silence appended at the end of an utterance, since letters appear after their sound.
-const TAIL_SILENCE: Duration = Duration::from_millis(300);
 
 /// Longest delay that a package may define.
 const MAX_DELAY_MS: f32 = 10_000.0;
@@ -131,26 +122,41 @@ ports! {
 impl Asr {
     /// Starts a new stream at `at`.
     fn restart(&mut self, at: Timestamp) {
-        self.model.reset();
-        self.pending.clear();
-        self.pending.resize(self.context, 0.0);
+        self.acoustic_model.restart();
         self.decoder.restart(at);
         self.sent.clear();
     }
 
-    /// Runs the model on the whole windows of `pending`.
-    fn run_windows(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
-        let whole = self.context + self.window;
-        while self.pending.len() >= whole {
-            let (model, pending) = (&mut self.model, &self.pending);
-            let log_probs = cx.time_model(|| model.run(&pending[..whole]))?;
-            self.log_probs.clear();
-            self.log_probs.extend_from_slice(log_probs);
-            let labels = self.decoder.label_count();
-            self.log_probs.chunks_exact(labels).for_each(|step| self.decoder.update(step));
-            self.pending.drain(..self.window);
+    /// Decodes the whole windows of the audio, which ends at `end`. Cuts the utterance if it is too
+    /// long.
+    fn decode(&mut self, cx: &mut Cx<'_>, end: Timestamp) -> Result<(), NodeError> {
+        let mut log_probs = std::mem::take(&mut self.log_probs);
+        while self.acoustic_model.next_window(cx, &mut log_probs)? {
+            let window_end = end - self.undecoded();
+            let steps = log_probs.chunks_exact(self.decoder.label_count());
+            for (step, left) in steps.clone().zip((0..steps.len()).rev()) {
+                self.decoder.update(step);
+                if self.limits.is_cut(&self.decoder) {
+                    let left = u32::try_from(left).unwrap_or(0);
+                    self.cut_utterance(cx, window_end - self.decoder.step() * left);
+                }
+            }
         }
+        self.log_probs = log_probs;
         Ok(())
+    }
+
+    /// Length of the audio that has not been decoded.
+    fn undecoded(&self) -> Duration {
+        self.acoustic_model.rate().duration(self.acoustic_model.undecoded())
+    }
+
+    /// Ends the utterance here; the next one begins at `next` in the same audio.
+    fn cut_utterance(&mut self, cx: &mut Cx<'_>, next: Timestamp) {
+        let now = self.decoder.now();
+        self.send_final(cx, now);
+        self.decoder.continue_at(next);
+        self.sent.clear();
     }
 
     /// Sends the words so far, if they have changed.
@@ -184,48 +190,49 @@ impl Asr {
     /// decrease.
     fn end_utterance(&mut self, cx: &mut Cx<'_>, next: Timestamp) -> Result<(), NodeError> {
         let Some(at) = self.next_at.map(|at| at.min(next)) else { return Ok(()) };
-        let tail = self.pending.len() - self.context + self.rate.samples(TAIL_SILENCE);
-        let windows = tail.div_ceil(self.window);
-        self.pending.resize(self.context + windows * self.window, 0.0);
-        self.run_windows(cx)?;
+        if !std::mem::take(&mut self.has_audio) {
+            return Ok(());
+        }
+        self.acoustic_model.push_tail_silence();
+        let end = self.decoder.now() + self.undecoded();
+        self.decode(cx, end)?;
         self.send_final(cx, at);
-        self.restart(at);
+        let replayed = self.acoustic_model.continue_after_pause();
+        self.decoder.restart(at - replayed);
+        self.sent.clear();
         Ok(())
     }
 
-    /// Ends the utterance if a pause or its length demands it, otherwise sends a partial
-    /// transcript. The audio continues; its undecoded rest begins at `rest_at`.
+    /// Ends the utterance after a pause, otherwise sends a partial transcript. The audio continues;
+    /// its undecoded rest begins at `rest_at`.
     fn end_utterance_if_due(&mut self, cx: &mut Cx<'_>, rest_at: Timestamp) {
-        let silent = self.decoder.silent_for() >= self.limits.silence;
-        if silent || self.decoder.decoded() >= self.limits.max_utterance {
-            let now = self.decoder.now();
-            self.send_final(cx, now);
-            self.decoder.continue_at(rest_at);
-            self.sent.clear();
+        if self.decoder.silent_for() >= self.limits.silence {
+            self.cut_utterance(cx, rest_at);
         } else if self.limits.partials {
             self.send_partial(cx);
         }
     }
 
     fn on_audio(&mut self, cx: &mut Cx<'_>, block: &AudioBlock) -> Result<(), NodeError> {
-        expect_format(Self::AUDIO, block, self.rate)?;
+        let (rate, window) = (self.acoustic_model.rate(), self.acoustic_model.window());
+        expect_format(Self::AUDIO, block, rate)?;
         let at = cx.at();
-        let tolerance = self.rate.duration(self.window / 8);
+        let tolerance = rate.duration(window / 8);
         let is_gap = |next: Timestamp| at.since(next) > tolerance || next.since(at) > tolerance;
         if self.next_at.is_none_or(is_gap) {
-            self.end_utterance(cx, at + self.rate.duration(self.window))?;
+            self.end_utterance(cx, at + rate.duration(window))?;
             self.restart(at);
         }
         self.next_at = Some(at + block.duration());
+        self.has_audio = true;
         let mut part_at = at;
         // Window by window, so that the block length does not change the results.
-        for part in block.channel(0)?.chunks(self.window) {
-            self.pending.extend_from_slice(part);
-            part_at = part_at + self.rate.duration(part.len());
-            if self.pending.len() >= self.context + self.window {
-                self.run_windows(cx)?;
-                let rest = self.pending.len() - self.context;
-                self.end_utterance_if_due(cx, part_at - self.rate.duration(rest));
+        for part in block.channel(0)?.chunks(window) {
+            self.acoustic_model.push(part);
+            part_at = part_at + rate.duration(part.len());
+            if self.acoustic_model.undecoded() >= window {
+                self.decode(cx, part_at)?;
+                self.end_utterance_if_due(cx, part_at - self.undecoded());
             }
         }
         Ok(())
@@ -287,15 +294,14 @@ impl Node for Asr {
             end_delay_s: delay_s(|decoder| decoder.end_delay_ms),
         };
         let AsrParams { silence, max_utterance, partials, .. } = params;
+        let acoustic_model =
+            AcousticModel::new(model, rate, (context, window), (labels.len(), space))?;
         let mut asr = Self {
-            model,
-            rate,
-            window,
-            context,
+            acoustic_model,
             decoder: Decoder::new(search, labels, space, clock),
             limits: Limits { silence, max_utterance, partials },
-            pending: Vec::new(),
             next_at: None,
+            has_audio: false,
             log_probs: Vec::new(),
             utterance: 0,
             sent: Vec::new(),

@@ -11,7 +11,7 @@ use afferent_runtime::{Input, Model, program::Value};
 /// A model with the contract `forward(input, state) -> (result, state)`, all `f32`.
 ///
 /// The Silero VAD and the keyword and recognition models of this project have this contract. The
-/// initial state is zero.
+/// initial state is zero, or the state after a lead-in.
 pub(crate) struct RecurrentModel {
     model: Model,
     path: std::path::PathBuf,
@@ -19,6 +19,8 @@ pub(crate) struct RecurrentModel {
     result_sizes: Vec<usize>,
     input: Vec<f32>,
     state: Tensor,
+    /// State after a reset.
+    initial_state: Tensor,
     /// Buffer for the state that a run returns while `state` is borrowed.
     next_state: Tensor,
     result: Vec<f32>,
@@ -42,10 +44,17 @@ impl RecurrentModel {
             let state = Tensor::try_zeros(ScalarType::Float, &state_sizes);
             state.map_err(|error| failed(error.to_string()))
         };
-        let (path, state, next_state) = (path.to_owned(), state()?, state()?);
-        let (input, result) = (Vec::new(), Vec::new());
-        let model =
-            Self { model, path, input_sizes, result_sizes, input, state, next_state, result };
+        let model = Self {
+            model,
+            path: path.to_owned(),
+            input_sizes,
+            result_sizes,
+            input: Vec::new(),
+            state: state()?,
+            initial_state: state()?,
+            next_state: state()?,
+            result: Vec::new(),
+        };
         Ok((model, package))
     }
 
@@ -69,9 +78,37 @@ impl RecurrentModel {
         NodeError::Model { path: self.path.clone(), reason: reason.into() }
     }
 
-    /// Resets the state to zero.
+    /// Resets the state to the initial state.
     pub(crate) fn reset(&mut self) {
+        self.state.bytes_mut().copy_from_slice(self.initial_state.view().bytes());
+    }
+
+    /// Makes the state after `runs` runs on zeros the initial state, and resets.
+    pub(crate) fn set_silent_lead_in(&mut self, runs: usize) -> Result<(), NodeError> {
         self.state.bytes_mut().fill(0);
+        let silence = vec![0.0; self.input_sizes.iter().product()];
+        for _ in 0..runs {
+            self.run(&silence)?;
+        }
+        self.initial_state.bytes_mut().copy_from_slice(self.state.view().bytes());
+        Ok(())
+    }
+
+    /// The current state, for [`RecurrentModel::run_from`].
+    pub(crate) fn state(&self) -> Tensor {
+        self.state.clone()
+    }
+
+    /// Runs the model on `input` from `state`, which is updated instead of the state of the model.
+    pub(crate) fn run_from(
+        &mut self,
+        state: &mut Tensor,
+        input: &[f32],
+    ) -> Result<&[f32], NodeError> {
+        std::mem::swap(&mut self.state, state);
+        let result = self.run(input).map(drop);
+        std::mem::swap(&mut self.state, state);
+        result.map(|()| &*self.result)
     }
 
     /// Runs the model on `input`, updates the state, and returns the result.

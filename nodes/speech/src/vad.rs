@@ -30,7 +30,8 @@ params! {
         pub min_resume: Duration = "64ms", range 0.0..=10.0;
         /// Audio before the start of speech that is sent with it.
         pub pre_roll: Duration = "300ms", range 0.0..=10.0;
-        /// Longest speech segment; longer speech is cut.
+        /// Longest speech segment. Longer speech is cut: at the first pause of one window in the
+        /// last third, or at this length.
         pub max_speech: Duration = "30s", range 0.1..=3600.0;
     }
 }
@@ -309,8 +310,8 @@ pub(crate) fn expect_format(
     }
     if block.channels() != 1 {
         let reason = format!(
-            "the audio has {} channels, but the model needs one; set channels: mono on wav_source, \
-             or channels: 1 on microphone",
+            "the audio has {} channels, but the model needs one; set mix: mono on wav_source, or \
+             channels: 1 on microphone",
             block.channels()
         );
         return Err(NodeError::InvalidInput { port: port.into(), reason });
@@ -328,6 +329,9 @@ struct Thresholds {
     min_resume: Duration,
     max_speech: Duration,
 }
+
+/// Share of the longest speech segment after which any pause ends it.
+const SEEK_PAUSE_SHARE: f64 = 2.0 / 3.0;
 
 /// Hysteresis: turns probabilities into starts and ends of speech.
 #[derive(Debug, Default, Clone, Copy)]
@@ -395,8 +399,10 @@ impl SpeechGate {
                     (self.candidate_since, self.silence_since) = (None, None);
                 }
                 let pause = lasting(self.silence_since, thresholds.min_silence);
+                let seek_pause = thresholds.max_speech.mul_f64(SEEK_PAUSE_SHARE);
+                let short_pause = lasting(Some(since), seek_pause).and(self.silence_since);
                 let cut = lasting(Some(since), thresholds.max_speech).map(|_| end);
-                let at = pause.or(cut)?;
+                let at = pause.or(short_pause).or(cut)?;
                 self.speech_since = None;
                 Some((SpeechEventKind::End, at))
             }
@@ -464,6 +470,13 @@ mod tests {
     fn long_speech_is_cut() {
         let ends = [('+', 0), ('-', 32), ('+', 32)];
         check(&[0.9; 40], &ends);
+    }
+
+    #[test]
+    fn long_speech_is_cut_at_a_pause() {
+        let mut probabilities = [0.9; 40];
+        (probabilities[15], probabilities[25], probabilities[28]) = (0.1, 0.1, 0.1);
+        check(&probabilities, &[('+', 0), ('-', 25), ('+', 26)]);
     }
 
     #[test]

@@ -137,6 +137,37 @@ fn an_event_ends_the_utterance_of_a_long_block() {
 }
 
 #[test]
+fn a_long_utterance_is_cut_between_words() {
+    let (sound, truth) = (sound(), truth());
+    let seconds = |seconds: f64| RATE.samples(std::time::Duration::from_secs_f64(seconds));
+    // All sentences without the pauses between them.
+    let spoken: Vec<f32> = truth
+        .iter()
+        .flat_map(|(_, end, starts)| &sound[seconds(starts[0])..seconds(*end)])
+        .copied()
+        .collect();
+    let words = |longest: u64| {
+        let longest = ParamValue::Duration(std::time::Duration::from_secs(longest));
+        let mut asr = bench(&[("max_utterance", longest)]);
+        let mut heard = run(&mut asr, &spoken, Timestamp::ZERO, 320);
+        heard.extend(transcripts(&asr.finish(Timestamp::ZERO).unwrap()));
+        let finals: Vec<_> = heard.iter().filter(|(_, heard)| heard.is_final).collect();
+        let words = finals.iter().flat_map(|(_, heard)| &heard.words);
+        (finals.len(), words.map(|word| (word.text.clone(), word.start)).collect::<Vec<_>>())
+    };
+    let (whole, cut) = (words(60), words(3));
+    assert_eq!((whole.0, cut.0), (1, 3));
+    let texts = |words: &[(String, Timestamp)]| {
+        words.iter().map(|(text, _)| text.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(texts(&whole.1), texts(&cut.1));
+    for ((text, expected), (_, found)) in whole.1.iter().zip(&cut.1) {
+        let off = found.as_secs_f64() - expected.as_secs_f64();
+        assert!(off.abs() < 0.06, "{text} is {off:.3} s off");
+    }
+}
+
+#[test]
 fn an_interrupt_discards_the_utterance() {
     let mut asr = bench(&[("lexicon", ParamValue::Bool(false))]);
     let heard = run(&mut asr, &sound()[..24_000], Timestamp::ZERO, 480);

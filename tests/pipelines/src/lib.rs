@@ -7,6 +7,8 @@ mod captions;
 #[cfg(test)]
 mod faults;
 #[cfg(test)]
+mod first_word;
+#[cfg(test)]
 mod images;
 #[cfg(test)]
 mod language;

@@ -20,6 +20,7 @@ mod conversation;
 mod damaged;
 mod document;
 mod echo;
+mod first_word;
 mod flow;
 mod gemm;
 mod generate;
@@ -70,6 +71,7 @@ enum Command {
     #[command(hide = true)]
     DamagedOnce(damaged::OnceOptions),
     Echo(echo::Options),
+    FirstWord(first_word::Options),
     Flow(flow::Options),
     Gemm(gemm::Options),
     Generate(generate::Options),
@@ -100,6 +102,11 @@ fn main() -> anyhow::Result<()> {
             return show(conversation::run(&options, cli.json)?, cli.update.as_deref());
         }
         Command::Echo(options) => echo::run(&options)?,
+        Command::FirstWord(options) => {
+            let (tables, verdict) = first_word::run(&options)?;
+            print_tables(&tables, cli.json, cli.update.as_deref())?;
+            return verdict;
+        }
         Command::Flow(options) => {
             return show(flow::run(&options, cli.json)?, cli.update.as_deref());
         }
@@ -118,12 +125,17 @@ fn main() -> anyhow::Result<()> {
         Command::Vad(options) => return show(vad::run(&options, cli.json)?, cli.update.as_deref()),
         Command::Loop(options) => return callgrind::run_loop(&options),
     };
-    if cli.json {
-        println!("{:#}", table::to_json(&tables));
+    print_tables(&tables, cli.json, cli.update.as_deref())
+}
+
+/// Prints tables as text or as JSON, and writes the text to the document.
+fn print_tables(tables: &[table::Table], json: bool, update: Option<&Path>) -> anyhow::Result<()> {
+    if json {
+        println!("{:#}", table::to_json(tables));
         return Ok(());
     }
     let text: String = tables.iter().map(|table| format!("{table}\n")).collect();
-    show((text, Ok(())), cli.update.as_deref())
+    show((text, Ok(())), update)
 }
 
 /// Prints the metrics, writes them to a document, then returns the verdict.

@@ -20,7 +20,6 @@ LIMITS = [
     "Trained and measured on synthetic English speech only; there is no measurement with people.",
     "With its lexicon it recognizes only the words of language.arpa.gz and hot words. Any other word is "
     "replaced by one of these.",
-    "If less than 100 ms of sound precede the first word, that word is lost.",
     "Numbers, times and names are spelled out in lower case, without punctuation.",
 ]
 

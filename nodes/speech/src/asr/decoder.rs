@@ -20,6 +20,8 @@ pub(super) struct Decoder {
     steps: u32,
     /// Last step with a letter.
     last_letter_step: Option<u32>,
+    /// True if the space is the most probable label of the last step.
+    is_after_word: bool,
 }
 
 /// Search for words.
@@ -35,8 +37,7 @@ pub(super) enum Search {
 pub(super) struct StepClock {
     /// Start of the first step of the utterance.
     pub(super) origin: Timestamp,
-    /// Earliest start of a word: the start of the audio, or the last letter of the previous
-    /// utterance.
+    /// Earliest start of a word: the start of the audio, or the end of the previous utterance.
     pub(super) earliest: Timestamp,
     /// Time from step to step.
     pub(super) step: Duration,
@@ -54,6 +55,11 @@ impl StepClock {
         if delay_s > 0.0 { at - delay } else { at + delay }
     }
 
+    /// End of a word whose last letter is at `step`.
+    fn word_end(&self, step: u32) -> Timestamp {
+        self.time(step, self.end_delay_s).min(self.end(step))
+    }
+
     /// End of a step.
     fn end(&self, step: u32) -> Timestamp {
         self.origin + self.step * (step + 1)
@@ -62,14 +68,22 @@ impl StepClock {
 
 impl Decoder {
     pub(super) fn new(search: Search, labels: Vec<String>, space: usize, clock: StepClock) -> Self {
-        Self { search, labels, space, clock, steps: 0, last_letter_step: None }
+        Self {
+            search,
+            labels,
+            space,
+            clock,
+            steps: 0,
+            last_letter_step: None,
+            is_after_word: false,
+        }
     }
 
     /// Begins a new utterance at `origin` in the same audio. Its first word may start before
     /// `origin`, since letters appear after their sound.
     pub(super) fn continue_at(&mut self, origin: Timestamp) {
         let earliest =
-            self.last_letter_step.map_or(self.clock.earliest, |step| self.clock.end(step));
+            self.last_letter_step.map_or(self.clock.earliest, |step| self.clock.word_end(step));
         self.restart(origin);
         self.clock.earliest = earliest;
     }
@@ -83,6 +97,7 @@ impl Decoder {
         (self.clock.origin, self.clock.earliest) = (origin, origin);
         self.steps = 0;
         self.last_letter_step = None;
+        self.is_after_word = false;
     }
 
     /// Number of labels.
@@ -93,6 +108,7 @@ impl Decoder {
     /// Adds the log probabilities of the labels in the next step.
     pub(super) fn update(&mut self, log_probs: &[f32]) {
         let label = argmax(log_probs);
+        self.is_after_word = label == self.space;
         if label != 0 && label != self.space {
             self.last_letter_step = Some(self.steps);
         }
@@ -101,6 +117,16 @@ impl Decoder {
             Search::Greedy(decoder) => decoder.update(label),
         }
         self.steps += 1;
+    }
+
+    /// True if the last step ended a word.
+    pub(super) fn is_after_word(&self) -> bool {
+        self.is_after_word
+    }
+
+    /// Time from step to step.
+    pub(super) fn step(&self) -> Duration {
+        self.clock.step
     }
 
     /// Length of the decoded audio.
@@ -139,7 +165,7 @@ impl Decoder {
                 let before: &mut HeardWord = before;
                 before.end = before.end.min(start.max(before.start));
             }
-            let end = clock.time(last, clock.end_delay_s).min(clock.end(last));
+            let end = clock.word_end(last);
             words.push(HeardWord { text, start, end: end.max(start) });
         };
         match &mut self.search {
