@@ -35,8 +35,10 @@ params! {
 /// The audio begins at the timestamp of its text, or at the end of the previous audio. A pause
 /// follows each clause.
 ///
-/// Text is normalized to clauses of words: numbers, times of day, money, units, and some
-/// abbreviations are spoken in English. The dictionary `lexicon.txt` of the package maps words to
+/// Text is normalized to clauses of words: numbers, fractions, dates, times of day, money, units,
+/// telephone numbers, e-mail and web addresses, and some abbreviations are spoken in English. Latin
+/// letters lose their diacritics. Words of another script are not spoken: they are logged and sent to
+/// `unspoken`. The dictionary `lexicon.txt` of the package maps words to
 /// phonemes; unknown words go through the grapheme-to-phoneme method of the program. Contract of
 /// the program, all tensors `f32` except `ids`, all sizes fixed:
 ///
@@ -82,10 +84,24 @@ ports! {
         out AUDIO: AudioBlock;
         /// Words, each timestamped with its start in the audio.
         out WORDS: Word, optional;
+        /// Words of a text that are not spoken, since the voice does not know their script.
+        out UNSPOKEN: Text, optional;
     }
 }
 
 impl Tts {
+    /// Reports the words of `text` that the voice cannot speak.
+    fn report_unspoken(cx: &mut Cx<'_>, text: &Text) {
+        let unspoken: Vec<&str> = normalize::unspeakable(&text.text).collect();
+        if unspoken.is_empty() {
+            return;
+        }
+        let unspoken = unspoken.join(" ");
+        tracing::warn!("tts: the voice does not know the script of: {unspoken}");
+        let report = Text { turn: text.turn, text: unspoken, is_last: text.is_last };
+        cx.send(Self::UNSPOKEN, report);
+    }
+
     /// Begins a text; its audio starts at the end of the previous audio.
     fn on_text(&mut self, at: Timestamp, text: &Text) {
         if text.turn != self.turn {
@@ -173,9 +189,9 @@ impl Node for Tts {
     }
 
     fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
-        if let Some(text) = cx.get(Self::TEXT) {
-            let at = cx.at();
-            self.on_text(at, text);
+        if let Some(text) = cx.get(Self::TEXT).cloned() {
+            Self::report_unspoken(cx, &text);
+            self.on_text(cx.at(), &text);
         }
         self.send_next(cx)
     }
@@ -244,6 +260,22 @@ mod tests {
         let positions = [("Yes, I", false), ("do.", true), ("No.", false)]
             .map(|(text, is_last)| position(text, is_last));
         assert_eq!(positions, [Some(1), Some(3), Some(1)]);
+    }
+
+    #[test]
+    fn words_of_an_unknown_script_are_reported() {
+        let mut voice = voice();
+        let sent = voice.call(Tts::TEXT, Timestamp(0), Text::from("Say 北京 or Łódź.")).unwrap();
+        let on = |port: &str| {
+            let packets = sent.iter().filter(move |(name, _)| *name == port);
+            packets.map(|(_, packet)| packet).collect::<Vec<_>>()
+        };
+        let words = on(Tts::WORDS.name());
+        let words = words.iter().map(|packet| packet.get::<Word>().unwrap().text.clone());
+        assert_eq!(words.collect::<Vec<_>>(), ["say", "or", "lodz"]);
+        let unspoken = on(Tts::UNSPOKEN.name());
+        assert_eq!(unspoken.len(), 1);
+        assert_eq!(unspoken[0].get::<Text>().unwrap().text, "北京");
     }
 
     #[test]

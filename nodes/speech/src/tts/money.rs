@@ -6,8 +6,45 @@ use super::{
 };
 
 /// Currency signs, which precede or follow an amount. A sign comes before its suffixes.
-const CURRENCIES: &[(&str, &str)] =
-    &[("us$", "u s dollars"), ("$", "dollars"), ("€", "euros"), ("£", "pounds")];
+const CURRENCIES: &[(&str, &str)] = &[
+    ("us$", "u s dollars"),
+    ("ca$", "canadian dollars"),
+    ("c$", "canadian dollars"),
+    ("a$", "australian dollars"),
+    ("nz$", "new zealand dollars"),
+    ("hk$", "hong kong dollars"),
+    ("r$", "reais"),
+    ("$", "dollars"),
+    ("€", "euros"),
+    ("£", "pounds"),
+    ("¥", "yen"),
+    ("₹", "rupees"),
+    ("¢", "cents"),
+    ("₩", "won"),
+    ("₽", "rubles"),
+    ("₺", "lira"),
+    ("₴", "hryvnias"),
+    ("₪", "shekels"),
+    ("₫", "dong"),
+    ("฿", "baht"),
+    ("₱", "pesos"),
+    ("₦", "naira"),
+    ("₿", "bitcoins"),
+];
+/// Currency codes, which precede or follow an amount.
+const CODES: &[(&str, &str)] = &[
+    ("usd", "u s dollars"),
+    ("eur", "euros"),
+    ("gbp", "pounds"),
+    ("jpy", "yen"),
+    ("inr", "rupees"),
+    ("chf", "swiss francs"),
+    ("cny", "yuan"),
+    ("cad", "canadian dollars"),
+    ("aud", "australian dollars"),
+    ("pln", "zloty"),
+    ("sek", "swedish kronor"),
+];
 /// Scales after an amount of money.
 const SCALES: &[(&str, &str)] = &[
     ("k", "thousand"),
@@ -25,11 +62,27 @@ const SCALES: &[(&str, &str)] = &[
 
 /// Name of a currency sign.
 pub(super) fn currency_name(sign: &str) -> Option<&'static str> {
-    lookup(CURRENCIES, sign)
+    lookup(CURRENCIES, sign).or_else(|| lookup(CODES, sign))
+}
+
+/// True if `c` is a currency sign.
+pub(super) fn is_sign(c: char) -> bool {
+    CURRENCIES.iter().any(|(sign, _)| sign.chars().eq([c]))
+}
+
+/// True if `text` is a currency code in capitals.
+pub(super) fn is_code(text: &str) -> bool {
+    text.chars().all(|c| c.is_ascii_uppercase()) && lookup(CODES, &text.to_lowercase()).is_some()
+}
+
+/// True if `next` belongs to `text`: an amount after its currency code, or the scale of an amount.
+pub(super) fn belongs(text: &str, next: &str) -> bool {
+    let is_amount = next.starts_with(|c: char| c.is_ascii_digit());
+    (is_code(text) && is_amount) || has_scale(text, next)
 }
 
 /// True if `next` is the scale of the amount before it, as in `$1.2 billion`.
-pub(super) fn has_scale(amount: &str, next: &str) -> bool {
+fn has_scale(amount: &str, next: &str) -> bool {
     let amount = amount.trim_start_matches(|c| !is_word_char(c)).to_lowercase();
     let next = next.trim_end_matches(|c| !is_word_char(c)).to_lowercase();
     let is_whole_word = next.len() > 2 && lookup(SCALES, &next).is_some();
@@ -41,7 +94,7 @@ pub(super) fn has_scale(amount: &str, next: &str) -> bool {
 fn split_currency(lower: &str) -> Option<(String, &'static str)> {
     let unsigned = lower.trim_start_matches('-');
     let has_sign = |sign: &str| unsigned.starts_with(sign) || unsigned.ends_with(sign);
-    let (sign, name) = CURRENCIES.iter().find(|(sign, _)| has_sign(sign))?;
+    let (sign, name) = CURRENCIES.iter().chain(CODES).find(|(sign, _)| has_sign(sign))?;
     Some((lower.replacen(sign, "", 1), name))
 }
 

@@ -33,6 +33,21 @@ pub(crate) fn is_number_word(word: &str) -> bool {
     is_scale || word == "o'clock" || ONES.contains(&word) || TENS.contains(&word)
 }
 
+/// True if `word` is the last one of a whole number.
+pub(crate) fn is_cardinal_word(word: &str) -> bool {
+    is_number_word(word) && word != "o'clock"
+}
+
+/// True if `word` is the last one of an ordinal number.
+pub(crate) fn is_ordinal_word(word: &str) -> bool {
+    let is_irregular =
+        matches!(word, "first" | "second" | "third" | "fifth" | "eighth" | "ninth" | "twelfth");
+    let stem = word.strip_suffix("th").unwrap_or_default();
+    is_irregular
+        || is_cardinal_word(stem)
+        || stem.strip_suffix("ie").is_some_and(|stem| is_cardinal_word(&format!("{stem}y")))
+}
+
 /// Appends a whole number below 10^12.
 pub(crate) fn push_cardinal(number: u64, words: &mut Vec<String>) {
     if let Some(&word) = usize::try_from(number).ok().and_then(|number| ONES.get(number)) {
@@ -106,7 +121,7 @@ pub(crate) fn push_digits(text: &str, words: &mut Vec<String>) {
 }
 
 /// Appends a number with optional sign, thousands separators, and decimal point. Numbers longer
-/// than 12 digits are spoken digit by digit. Returns false, and appends nothing, if `text` is not a
+/// than 12 digits, and those with leading zeros, are spoken digit by digit. Returns false, and appends nothing, if `text` is not a
 /// number.
 pub(crate) fn push_number(text: &str, words: &mut Vec<String>) -> bool {
     let (minus, text) = text.strip_prefix('-').map_or((false, text), |rest| (true, rest));
@@ -123,7 +138,9 @@ pub(crate) fn push_number(text: &str, words: &mut Vec<String>) -> bool {
         words.push("minus".to_owned());
     }
     match whole.parse() {
-        Ok(number) if whole.len() <= 12 => push_cardinal(number, words),
+        Ok(number) if whole.len() <= 12 && (whole.len() == 1 || !whole.starts_with('0')) => {
+            push_cardinal(number, words)
+        }
         _ => push_digits(&whole, words),
     }
     if !part.is_empty() {
@@ -133,27 +150,42 @@ pub(crate) fn push_number(text: &str, words: &mut Vec<String>) -> bool {
     true
 }
 
-/// Appends a time of day such as `7:05`. Returns false if `text` is not one.
+/// Appends a time of day such as `7:05` and `7:05:30`. Returns false if `text` is not one.
 pub(crate) fn push_time(text: &str, words: &mut Vec<String>) -> bool {
-    let Some((hour, minute)) = text.split_once(':') else { return false };
-    let (Ok(hour), Ok(minute), 2) = (hour.parse::<u64>(), minute.parse::<u64>(), minute.len())
-    else {
-        return false;
+    let mut parts = text.split(':');
+    let part = |text: &str, is_hour: bool| {
+        let is_digits = text.bytes().all(|byte| byte.is_ascii_digit());
+        let is_long_enough = text.len() == 2 || (is_hour && text.len() == 1);
+        text.parse::<u64>().ok().filter(|_| is_digits && is_long_enough)
     };
-    if hour > 24 || minute > 59 {
+    let (Some(hour), Some(minute)) = (parts.next(), parts.next()) else { return false };
+    let (Some(hour), Some(minute)) = (part(hour, true), part(minute, false)) else { return false };
+    let second = parts.next().map(|second| part(second, false));
+    if hour > 24 || minute > 59 || second.is_some_and(|second| second.is_none_or(|s| s > 59)) {
+        return false;
+    }
+    if parts.next().is_some() {
         return false;
     }
     push_cardinal(hour, words);
     match minute {
+        0 if second.is_some() => push_two_digits(0, words),
         0 if hour == 0 || hour > 12 => words.push("hundred".to_owned()),
         0 => words.push("o'clock".to_owned()),
-        1..10 => {
-            words.push("oh".to_owned());
-            push_cardinal(minute, words);
-        }
-        _ => push_cardinal(minute, words),
+        _ => push_two_digits(minute, words),
+    }
+    if let Some(second) = second.flatten() {
+        push_two_digits(second, words);
     }
     true
+}
+
+/// Appends a number below 100 of two digits: `05` as oh five.
+fn push_two_digits(number: u64, words: &mut Vec<String>) {
+    if number < 10 {
+        words.push("oh".to_owned());
+    }
+    push_cardinal(number, words);
 }
 
 #[cfg(test)]
@@ -175,6 +207,8 @@ mod tests {
         check("1,200", Some("one thousand two hundred"), push_number);
         check("2026", Some("two thousand twenty six"), push_number);
         check("-3.05", Some("minus three point zero five"), push_number);
+        check("0042", Some("zero zero four two"), push_number);
+        check("00", Some("zero zero"), push_number);
         check("3000000017", Some("three billion seventeen"), push_number);
         check(
             "1234567890123",
