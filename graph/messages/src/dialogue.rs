@@ -51,9 +51,11 @@ pub enum TurnEventKind {
     End,
     /// The user continued before the answer became audible. The turn is open again.
     Resume,
+    /// The user asked the agent to stop. The turn has no text.
+    Stop,
 }
 
-/// Start, end, or resumption of a user turn. The timestamp of the packet is the time of the
+/// Start, end, resumption, or stop of a user turn. The timestamp of the packet is the time of the
 /// decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TurnEvent {
@@ -63,10 +65,11 @@ pub struct TurnEvent {
     pub kind: TurnEventKind,
 }
 
-const TURN_EVENTS: [(TurnEventKind, &str); 3] = [
+const TURN_EVENTS: [(TurnEventKind, &str); 4] = [
     (TurnEventKind::Start, "turn_start"),
     (TurnEventKind::End, "turn_end"),
     (TurnEventKind::Resume, "turn_resume"),
+    (TurnEventKind::Stop, "turn_stop"),
 ];
 
 impl Payload for TurnEvent {
@@ -85,7 +88,7 @@ impl Payload for TurnEvent {
 impl CdrMessage for TurnEvent {
     const MESSAGE: &'static str = "afferent_msgs/msg/TurnEvent";
     const SCHEMA: &'static str =
-        "uint8 START=0\nuint8 END=1\nuint8 RESUME=2\nuint64 turn\nuint8 kind\n";
+        "uint8 START=0\nuint8 END=1\nuint8 RESUME=2\nuint8 STOP=3\nuint64 turn\nuint8 kind\n";
     type Wire = (u64, u8);
 
     fn to_wire(&self) -> Self::Wire {

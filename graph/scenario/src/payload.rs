@@ -61,9 +61,10 @@ pub(crate) const TYPES: &[Sendable] = &[
             "turn_start" => TurnEventKind::Start,
             "turn_end" => TurnEventKind::End,
             "turn_resume" => TurnEventKind::Resume,
+            "turn_stop" => TurnEventKind::Stop,
             other => {
                 return Err(format!(
-                    "\"event\" must be turn_start, turn_end or turn_resume, not \"{other}\""
+                    "\"event\" must be turn_start, turn_end, turn_resume or turn_stop, not \"{other}\""
                 ));
             }
         };

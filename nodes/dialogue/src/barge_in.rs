@@ -31,7 +31,8 @@ params! {
 /// dB.
 ///
 /// If `turns` and `played` are connected, only the agent's turn can be interrupted: from the end of
-/// the user's turn until the answer was played, across gaps in its audio.
+/// the user's turn until the answer was played, across gaps in its audio. A turn event that stops the
+/// agent always interrupts, unless the same speech has interrupted already.
 ///
 /// Latency: `min_speech`, or until `min_words` words are transcribed.
 ///
@@ -80,7 +81,7 @@ ports! {
         in TRANSCRIPT: Transcript, optional;
         /// Playback position of the agent's audio.
         in PLAYED: Played, optional;
-        /// Start and end of the user's turns.
+        /// Start, end, and stop of the user's turns.
         in TURNS: TurnEvent, optional;
         /// Interrupts; connect it to `interrupt` of the graph.
         out INTERRUPT: Interruption, optional;
@@ -200,6 +201,10 @@ impl Node for BargeIn {
                 self.is_agent_turn.map(|_| self.is_playing && self.is_user_turn_over);
         } else if let Some(event) = cx.get(Self::TURNS).copied() {
             self.is_user_turn_over = event.kind == TurnEventKind::End;
+            if event.kind == TurnEventKind::Stop {
+                self.is_agent_turn = self.is_agent_turn.map(|_| true);
+                self.interrupt(cx, "a stop phrase");
+            }
             self.is_agent_turn = self.is_agent_turn.map(|_| self.is_user_turn_over);
             self.decide(cx);
         } else if let Some(packet) = cx.packet().cloned() {
@@ -313,6 +318,22 @@ mod tests {
         assert!(interrupts(&mut bench, 1300), "the answer continues after a gap");
         bench.call(BargeIn::PLAYED, ms(2000), played(true)).unwrap();
         assert!(!interrupts(&mut bench, 2100), "the answer only fades out");
+    }
+
+    #[test]
+    fn a_stop_phrase_interrupts_once() {
+        let cx = OpenCx {
+            connected: ["events", "transcript", "played", "turns"].map(Into::into).to_vec(),
+            ..OpenCx::default()
+        };
+        let mut bench = open_with(1, &cx);
+        let mut stop = |at| {
+            let event = TurnEvent { turn: 1, kind: TurnEventKind::Stop };
+            let sent = bench.call(BargeIn::TURNS, ms(at), event).unwrap();
+            describe(sent.iter().map(|(_, packet)| packet))
+        };
+        assert_eq!(stop(100), ["interrupt"]);
+        assert!(stop(200).is_empty(), "the same speech has interrupted");
     }
 
     #[test]

@@ -181,6 +181,7 @@ impl Sentences {
             TurnEventKind::Start | TurnEventKind::Resume => {
                 self.ended_turn = event.turn.checked_sub(1);
             }
+            TurnEventKind::Stop => self.held.retain(|text| text.turn != event.turn),
         }
         let ended = self.ended_turn;
         while let Some(text) = self.held.pop_front_if(|text| ended >= Some(text.turn)) {

@@ -24,6 +24,8 @@ params! {
         pub model: Option<PathBuf>;
         /// Last words after which a turn usually continues, separated by commas.
         pub hesitation: String = "and,but,or,because,so,um,uh,the,a,an,of,to,with";
+        /// Utterances that stop the agent, separated by commas. Punctuation and case do not count.
+        pub stop_phrases: String = "stop,cancel,never mind,nevermind,be quiet,shut up";
         /// Send the text at each final transcript, before the turn ends. The answer must then be
         /// held until the end of the turn, as by `hold` of node `sentences`.
         pub eager: bool = "false";
@@ -38,6 +40,9 @@ params! {
 /// turn resumes: its whole text is sent again under the same number and replaces the first. If
 /// `played` is not connected, every ended turn counts as answered. Speech without words is not a
 /// turn.
+///
+/// If the last utterance of a turn is one of `stop_phrases`, the turn ends without a text, and its
+/// last event is a stop; `barge_in` interrupts the agent then.
 ///
 /// Contract of the model: `forward(sound f32[1, window_size]) -> probability f32[1, 1]`, metadata
 /// `sample_rate` and `window_size`. The window ends in the pause, at the time of the speech-end
@@ -55,17 +60,20 @@ params! {
 /// let mut bench = NodeBench::new(TurnDetector::open(params, &OpenCx::default())?);
 /// let (end, ms) = (SpeechEventKind::End, |ms: i64| Timestamp(ms * 1_000_000));
 /// bench.call(TurnDetector::EVENTS, ms(1000), SpeechEvent { kind: end, probability: 0.0 })?;
-/// let word = HeardWord { text: "stop".to_owned(), ..HeardWord::default() };
+/// let word = HeardWord { text: "hello".to_owned(), ..HeardWord::default() };
 /// let transcript = Transcript { utterance: 0, is_final: true, words: vec![word] };
 /// bench.call(TurnDetector::TRANSCRIPT, ms(1200), transcript)?;
 /// let sent = bench.advance(ms(2000))?;
 /// assert_eq!(sent[0].0, ms(1300));
-/// assert_eq!(sent[0].2.get::<Text>().unwrap().text, "stop");
+/// assert_eq!(sent[0].2.get::<Text>().unwrap().text, "hello");
 /// # Ok::<(), afferent_graph::NodeError>(())
 /// ```
 pub struct TurnDetector {
     params: TurnDetectorParams,
     hesitation: Vec<String>,
+    stop_phrases: Vec<String>,
+    /// True if the last utterance is a stop phrase.
+    is_stop: bool,
     model: Option<EndOfTurnModel>,
     /// True if the model predicts that the turn continues.
     is_incomplete: bool,
@@ -109,7 +117,7 @@ ports! {
         in AUDIO: AudioBlock, optional;
         /// Whole text of a turn.
         out TEXT: Text;
-        /// Start, end, and resumption of turns.
+        /// Start, end, resumption, and stop of turns.
         out TURNS: TurnEvent, optional;
     }
 }
@@ -155,6 +163,7 @@ impl TurnDetector {
             State::Idle => self.start_turn(cx),
             State::InTurn => {}
         }
+        self.is_stop = self.stop_phrases.contains(&spoken_words(&text));
         if !self.text.is_empty() {
             self.text.push(' ');
         }
@@ -162,7 +171,7 @@ impl TurnDetector {
         if !self.has_speech_events {
             self.silent_since = transcript.words.last().map_or(cx.at(), |word| word.end);
         }
-        if self.params.eager {
+        if self.params.eager && !self.is_stop {
             self.send_text(cx);
         }
         self.end_turn_if_due(cx);
@@ -182,6 +191,13 @@ impl TurnDetector {
         let due = self.silent_since + self.delay();
         if cx.now() < due {
             cx.wake_at(due);
+            return;
+        }
+        if self.is_stop {
+            self.send_event(cx, TurnEventKind::Stop);
+            self.text.clear();
+            self.turn += 1;
+            self.state = State::Idle;
             return;
         }
         self.send_text(cx);
@@ -235,6 +251,7 @@ impl Node for TurnDetector {
             cx.needs("model", &[Self::AUDIO.name()], "the microphone")?;
         }
         let words = params.hesitation.split(',').map(|word| word.trim().to_lowercase());
+        let stop_phrases = params.stop_phrases.split(',').map(spoken_words);
         let has_playback = cx.connected.iter().any(|name| **name == *Self::PLAYED.name());
         let model = params.model.as_deref();
         let model = model.map(|path| EndOfTurnModel::open(path, cx)).transpose()?;
@@ -242,6 +259,8 @@ impl Node for TurnDetector {
             model,
             is_incomplete: false,
             hesitation: words.filter(|word| !word.is_empty()).collect(),
+            stop_phrases: stop_phrases.filter(|phrase| !phrase.is_empty()).collect(),
+            is_stop: false,
             params,
             turn: 0,
             text: String::new(),
@@ -273,6 +292,13 @@ impl Node for TurnDetector {
         }
         Ok(())
     }
+}
+
+/// Words of `text` in lower case, without punctuation.
+fn spoken_words(text: &str) -> String {
+    let is_mark = |c: char| !(c.is_alphanumeric() || c == '\'');
+    let words = text.split(is_mark).filter(|word| !word.is_empty());
+    words.map(str::to_lowercase).collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]
@@ -327,7 +353,7 @@ mod tests {
     #[test]
     fn silence_ends_a_turn() {
         let mut bench = open(false);
-        assert_eq!(speak(&mut bench, 1000, "stop"), [vec!["0 Start"], vec!["0 stop", "0 End"]]);
+        assert_eq!(speak(&mut bench, 1000, "wait"), [vec!["0 Start"], vec!["0 wait", "0 End"]]);
         let played = Played { until: ms(0), is_playing: true };
         bench.call(TurnDetector::PLAYED, ms(3500), played).unwrap();
         assert_eq!(speak(&mut bench, 5000, "go"), [vec!["1 Start"], vec!["1 go", "1 End"]]);
@@ -336,10 +362,10 @@ mod tests {
     #[test]
     fn a_repeated_text_is_another_turn() {
         let mut bench = open(false);
-        assert_eq!(speak(&mut bench, 1000, "stop")[1], ["0 stop", "0 End"]);
+        assert_eq!(speak(&mut bench, 1000, "wait")[1], ["0 wait", "0 End"]);
         let played = Played { until: ms(0), is_playing: true };
         bench.call(TurnDetector::PLAYED, ms(3500), played).unwrap();
-        assert_eq!(speak(&mut bench, 5000, "stop"), [vec!["1 Start"], vec!["1 stop", "1 End"]]);
+        assert_eq!(speak(&mut bench, 5000, "wait"), [vec!["1 Start"], vec!["1 wait", "1 End"]]);
     }
 
     #[test]
@@ -371,6 +397,20 @@ mod tests {
         let mut bench = open(true);
         let sent = speak(&mut bench, 1000, "go");
         assert_eq!(sent, [vec!["0 Start", "0 go"], vec!["0 End"]]);
+    }
+
+    #[test]
+    fn a_stop_phrase_ends_the_turn_without_a_text() {
+        let mut bench = open(false);
+        assert_eq!(speak(&mut bench, 1000, "Stop!"), [vec!["0 Start"], vec!["0 Stop"]]);
+        assert_eq!(speak(&mut bench, 4000, "never mind"), [vec!["1 Start"], vec!["1 Stop"]]);
+        // Only a whole utterance is a stop phrase.
+        let [_, sent] = speak(&mut bench, 7000, "stop the music");
+        assert_eq!(sent, ["2 stop the music", "2 End"]);
+        // It takes back the turn that is not answered yet.
+        let sent = speak(&mut bench, 10_000, "cancel");
+        assert_eq!(sent, [vec!["2 Resume"], vec!["2 Stop"]]);
+        assert_eq!(speak(&mut bench, 13_000, "go")[1], ["3 go", "3 End"]);
     }
 
     #[test]
