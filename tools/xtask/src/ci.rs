@@ -2,10 +2,10 @@
 
 use std::time::Instant;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
 use crate::{
-    command::{self, cargo, is_installed, program},
+    command::{self, cargo, is_installed, program, root},
     embedding, readme,
 };
 
@@ -44,6 +44,12 @@ const STEPS: &[Step] = &[
         run: readme::check,
     },
     Step { name: "scenarios", what: "pipelines/scenarios", set: Set::Full, run: scenarios },
+    Step {
+        name: "budgets",
+        what: "latency budgets of the graphs in pipelines",
+        set: Set::Full,
+        run: budgets,
+    },
     Step {
         name: "embedding",
         what: "programs outside of the workspace, `afferent new node`",
@@ -150,6 +156,21 @@ fn docs() -> Result<()> {
 
 fn scenarios() -> Result<()> {
     command::run(&mut cargo("run --release --locked -- test pipelines/scenarios"))
+}
+
+/// The virtual clock runs the graphs as fast as they go; their budgets are in real time.
+fn budgets() -> Result<()> {
+    let mut graphs: Vec<_> = std::fs::read_dir(root().join("pipelines"))?
+        .map(|entry| Ok(entry?.path()))
+        .collect::<Result<_>>()?;
+    graphs.retain(|path| path.extension().is_some_and(|extension| extension == "yaml"));
+    graphs.sort();
+    ensure!(!graphs.is_empty(), "pipelines has no graph");
+    for graph in graphs {
+        let mut run = cargo("run --release --locked -- run --virtual --enforce-budget");
+        command::run(run.arg(graph))?;
+    }
+    Ok(())
 }
 
 fn no_std() -> Result<()> {
