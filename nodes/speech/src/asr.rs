@@ -95,8 +95,6 @@ pub struct Asr {
     limits: Limits,
     /// Expected timestamp of the next sample; `None` before the first block.
     next_at: Option<Timestamp>,
-    /// True if audio has arrived since the end of the last utterance.
-    has_audio: bool,
     /// Log probabilities of one window.
     log_probs: Vec<f32>,
     utterance: u64,
@@ -190,15 +188,15 @@ impl Asr {
     /// decrease.
     fn end_utterance(&mut self, cx: &mut Cx<'_>, next: Timestamp) -> Result<(), NodeError> {
         let Some(at) = self.next_at.map(|at| at.min(next)) else { return Ok(()) };
-        if !std::mem::take(&mut self.has_audio) {
+        if self.acoustic_model.is_waiting() {
             return Ok(());
         }
         self.acoustic_model.push_tail_silence();
         let end = self.decoder.now() + self.undecoded();
         self.decode(cx, end)?;
         self.send_final(cx, at);
-        let replayed = self.acoustic_model.continue_after_pause();
-        self.decoder.restart(at - replayed);
+        self.acoustic_model.end_utterance();
+        self.decoder.restart(at);
         self.sent.clear();
         Ok(())
     }
@@ -224,12 +222,13 @@ impl Asr {
             self.restart(at);
         }
         self.next_at = Some(at + block.duration());
-        self.has_audio = true;
         let mut part_at = at;
         // Window by window, so that the block length does not change the results.
         for part in block.channel(0)?.chunks(window) {
-            self.acoustic_model.push(part);
             part_at = part_at + rate.duration(part.len());
+            if self.acoustic_model.push(part) {
+                self.decoder.restart(part_at - self.undecoded());
+            }
             if self.acoustic_model.undecoded() >= window {
                 self.decode(cx, part_at)?;
                 self.end_utterance_if_due(cx, part_at - self.undecoded());
@@ -301,7 +300,6 @@ impl Node for Asr {
             decoder: Decoder::new(search, labels, space, clock),
             limits: Limits { silence, max_utterance, partials },
             next_at: None,
-            has_audio: false,
             log_probs: Vec::new(),
             utterance: 0,
             sent: Vec::new(),

@@ -1,4 +1,4 @@
-"""Writes the sounds of first_word.rs: 8 kHz, µ-law. Needs espeak-ng and numpy.
+"""Writes the sounds of first_word.rs: 16 kHz, µ-law. Needs espeak-ng and numpy.
 
     python first_word.py
 """
@@ -11,7 +11,7 @@ import wave
 import numpy as np
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-RATE = 8000
+RATE = 16000
 TAIL_S = 0.1
 
 
@@ -45,6 +45,6 @@ def write(name, parts):
         file.write(header + samples)
 
 
-write("no_lead_in.wav", [speak("turn off the lights in the bedroom", "en-gb+f2")])
-write("pause.wav", [np.zeros(RATE // 2), speak("set a timer for", "en-us+m3"), np.zeros(int(0.26 * RATE)),
-                    speak("twenty five minutes", "en-us+m3")])
+write("no_lead_in.wav", [speak("turn off the lights", "en-gb+f2")])
+write("pause.wav", [np.zeros(RATE // 4), speak("set a timer for", "en-us+m3"), np.zeros(int(0.26 * RATE)),
+                    speak("ten minutes", "en-us+m3")])

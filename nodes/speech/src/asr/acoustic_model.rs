@@ -15,8 +15,8 @@ const LEAD_IN: Duration = Duration::from_millis(500);
 const TAIL_SILENCE: Duration = Duration::from_millis(300);
 /// Audio before the start of an utterance that belongs to it, if it follows a pause.
 const MAX_REPLAY: Duration = Duration::from_millis(250);
-/// Least pause within speech that counts as a start of speech.
-const MIN_PAUSE: Duration = Duration::from_millis(120);
+/// Least pause within speech that counts as a start of speech. Stops within words are shorter.
+const MIN_PAUSE: Duration = Duration::from_millis(140);
 
 /// The model with its input and its state.
 ///
@@ -38,6 +38,8 @@ pub(super) struct AcousticModel {
     is_in_pause: bool,
     tail: Tail,
     recent: RecentAudio,
+    /// See [`AcousticModel::is_waiting`].
+    is_waiting: bool,
 }
 
 /// The last audio.
@@ -87,6 +89,7 @@ impl AcousticModel {
             is_in_pause,
             tail,
             recent,
+            is_waiting: false,
         })
     }
 
@@ -106,14 +109,15 @@ impl AcousticModel {
         self.recent.pauses.restart();
     }
 
-    /// Begins another utterance in the same audio. Returns the length of the last audio that belongs
-    /// to it: the end of a pause, and the start of speech after that.
-    pub(super) fn continue_after_pause(&mut self) -> Duration {
+    /// Ends an utterance. The next one begins when speech resumes in the same audio.
+    pub(super) fn end_utterance(&mut self) {
         self.begin_utterance();
-        let samples = &self.recent.samples;
-        let len = self.rate.samples(self.recent.pauses.since_pause()).min(samples.len());
-        self.pending.extend(samples.range(samples.len() - len..));
-        self.rate.duration(len)
+        self.is_waiting = true;
+    }
+
+    /// True between the end of an utterance and the next speech.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.is_waiting
     }
 
     fn begin_utterance(&mut self) {
@@ -121,16 +125,28 @@ impl AcousticModel {
         self.pending.clear();
         self.pending.resize(self.context, 0.0);
         self.pauses.restart();
-        (self.is_in_pause, self.tail.windows_left) = (false, 0);
+        (self.is_in_pause, self.tail.windows_left, self.is_waiting) = (false, 0, false);
     }
 
-    /// Adds audio.
-    pub(super) fn push(&mut self, samples: &[f32]) {
-        self.pending.extend_from_slice(samples);
-        self.recent.pauses.update(samples);
-        self.recent.samples.extend(samples);
-        let excess = self.recent.samples.len().saturating_sub(self.rate.samples(MAX_REPLAY));
-        self.recent.samples.drain(..excess);
+    /// Adds audio. Returns true if speech resumes with it: the end of the pause before it is added
+    /// too, since its first sounds may lie there.
+    pub(super) fn push(&mut self, samples: &[f32]) -> bool {
+        let RecentAudio { samples: recent, pauses } = &mut self.recent;
+        pauses.update(samples);
+        recent.extend(samples);
+        let excess = recent.len().saturating_sub(self.rate.samples(MAX_REPLAY));
+        recent.drain(..excess);
+        if !self.is_waiting {
+            self.pending.extend_from_slice(samples);
+            return false;
+        }
+        if pauses.is_silent() {
+            return false;
+        }
+        self.is_waiting = false;
+        let len = self.rate.samples(pauses.since_pause()).max(samples.len()).min(recent.len());
+        self.pending.extend(recent.range(recent.len() - len..));
+        true
     }
 
     /// Adds silence that flushes the delay of the model.

@@ -89,6 +89,11 @@ impl PauseDetector {
         }
     }
 
+    /// True if the last frame is silent.
+    pub(super) fn is_silent(&self) -> bool {
+        self.silent_frames > 0
+    }
+
     /// Time since the start of the last pause, if speech has resumed just now or not at all;
     /// otherwise zero.
     pub(super) fn since_pause(&self) -> Duration {
