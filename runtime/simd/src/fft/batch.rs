@@ -229,9 +229,13 @@ impl<A: Real> Signals<'_, &[A]> {
         parts: usize,
         mut f: impl FnMut(usize, B::Vector),
     ) {
+        let zero = batch.splat(A::default());
+        let mut vectors = [zero; MAX_BATCH];
         for first in (0..count).step_by(B::LANES) {
             let len = B::LANES.min(count - first);
-            let mut vectors = [batch.splat(A::default()); MAX_BATCH];
+            for vector in vectors.iter_mut().skip(self.starts.len()) {
+                *vector = zero;
+            }
             for (vector, &start) in vectors.iter_mut().zip(self.starts).take(B::LANES) {
                 *vector = if self.stride == parts {
                     batch.load(part(self.data, start + first, len))
@@ -262,9 +266,9 @@ impl<A: Real> Signals<'_, &mut [A]> {
         parts: usize,
         row: impl Fn(usize) -> B::Vector,
     ) {
+        let mut vectors = [batch.splat(A::default()); MAX_BATCH];
         for first in (0..count).step_by(B::LANES) {
             let len = B::LANES.min(count - first);
-            let mut vectors = [batch.splat(A::default()); MAX_BATCH];
             for (at, vector) in (first..).zip(&mut vectors[..len]) {
                 *vector = row(at);
             }

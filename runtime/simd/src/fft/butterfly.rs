@@ -70,7 +70,8 @@ pub(super) fn run_stages<B: Batch>(
 ) {
     let mut step = 1;
     for radix in radices.iter() {
-        let stage = Stage { batch, radix, step, roots };
+        let stride = rows.len() / (step * radix);
+        let stage = Stage { batch, radix, step, stride, roots };
         match radix {
             2 => stage.run::<2, Radix2>(rows),
             3 => stage.run::<3, Radix3>(rows),
@@ -87,23 +88,25 @@ struct Stage<'r, B: Batch> {
     batch: B,
     radix: usize,
     step: usize,
+    /// Distance of the twiddle factors of adjacent elements in `roots`.
+    stride: usize,
     roots: &'r [[B::Real; 2]],
 }
 
 impl<B: Batch> Stage<'_, B> {
     /// Twiddle factor of element `at` of transform `k`.
     #[inline(always)]
-    fn twiddle(&self, at: usize, k: usize, len: usize) -> Root<B::Vector> {
-        self.batch.root(self.roots[at * k * (len / (self.step * self.radix))])
+    fn twiddle(&self, at: usize, k: usize) -> Root<B::Vector> {
+        self.batch.root(self.roots[at * k * self.stride])
     }
 
     #[inline(always)]
     fn run<const R: usize, F: Butterfly<R>>(&self, rows: &mut [Complex<B::Vector>]) {
-        let (step, len) = (self.step, rows.len());
+        let step = self.step;
         for at in 0..step {
-            let mut twiddles = [self.twiddle(0, 0, len); R];
+            let mut twiddles = [self.twiddle(0, 0); R];
             for (k, twiddle) in twiddles.iter_mut().enumerate().skip(1) {
-                *twiddle = self.twiddle(at, k, len);
+                *twiddle = self.twiddle(at, k);
             }
             for block in rows.chunks_exact_mut(R * step) {
                 let mut x = [block[at]; R];
@@ -122,18 +125,19 @@ impl<B: Batch> Stage<'_, B> {
     /// As [`Stage::run`], for any radix up to [`MAX_RADIX`].
     #[inline(always)]
     fn run_any(&self, rows: &mut [Complex<B::Vector>]) {
-        let (step, radix, len) = (self.step, self.radix, rows.len());
+        let (step, radix) = (self.step, self.radix);
+        let distance = rows.len() / radix;
         let zero = self.batch.splat(B::Real::default());
         let mut x = [[zero; 2]; MAX_RADIX];
         for at in 0..step {
             for block in rows.chunks_exact_mut(radix * step) {
                 for (k, x) in x[..radix].iter_mut().enumerate() {
-                    *x = times(self.batch, block[k * step + at], self.twiddle(at, k, len));
+                    *x = times(self.batch, block[k * step + at], self.twiddle(at, k));
                 }
                 for j in 0..radix {
                     let mut sum = x[0];
                     for (k, &x) in x[..radix].iter().enumerate().skip(1) {
-                        let root = self.batch.root(self.roots[j * k % radix * (len / radix)]);
+                        let root = self.batch.root(self.roots[j * k % radix * distance]);
                         sum = add(sum, times(self.batch, x, root));
                     }
                     block[j * step + at] = sum;
