@@ -2,7 +2,8 @@
 
     python tools/bench/export_models.py FOLDER [NAME]...
 
-Needs torch, torchvision, torchao and executorch. Weights are random, from a fixed seed. The batch
+Needs torch, torchvision, torchao and executorch; the models of `networks.py` also need timm and
+transformers. Weights are random, from a fixed seed. The batch
 normalization statistics are computed on noise, so that activations have a realistic scale. Writes
 for each model NAME:
 
@@ -30,7 +31,7 @@ from executorch.backends.xnnpack.quantizer.xnnpack_quantizer import (
 from executorch.exir import ExecutorchBackendConfig, to_edge_transform_and_lower
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
-IMAGE = (3, 224, 224)
+from networks import CALIBRATED, IMAGE, NETWORKS
 
 
 def calibrated(build):
@@ -111,12 +112,14 @@ IMAGES = {
     "resnet18": torchvision.models.resnet18,
 }
 PORTABLE = ["mobilenet_v2", "resnet18"]
-MODELS = {name: lambda build=build: calibrated(build) for name, build in IMAGES.items()} | {
+MODELS = {
+    name: lambda build=build: calibrated(build) for name, build in (IMAGES | CALIBRATED).items()
+} | {
     "vit": vit,
     "lstm_step": lambda: step(torch.nn.LSTMCell, 2),
     "gru_step": lambda: step(torch.nn.GRUCell, 1),
     "vad_step": vad,
-}
+} | NETWORKS
 
 
 def write(exported, path):
