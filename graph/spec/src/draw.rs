@@ -5,12 +5,21 @@
 //! | `mermaid` | text that Markdown viewers draw               |
 //! | `dot`     | text for Graphviz                             |
 //! | `svg`     | an image                                      |
-//! | `layout`  | where its boxes and arrows lie                |
+//! | `layout`  | positions of its boxes, lines and labels      |
+//!
+//! Crates for layered layouts return positions of nodes (`rust-sugiyama`) or have neither ports nor
+//! separate routes for feedback edges (`layout-rs`, ports of dagre), so the layout is our own.
 
+mod boxes;
 mod dot;
+mod layers;
 mod layout;
 mod mermaid;
+mod order;
+mod place;
+mod route;
 mod svg;
+mod text;
 
 use std::str::FromStr;
 
@@ -23,7 +32,7 @@ pub enum DrawFormat {
     Mermaid,
     /// A Graphviz digraph.
     Dot,
-    /// An image, layered from left to right.
+    /// An image at most 1200 pixels wide, layered from top to bottom.
     Svg,
 }
 

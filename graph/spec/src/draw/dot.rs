@@ -17,7 +17,8 @@ pub(crate) fn draw(graph: &CheckedGraph, words: &Words) -> String {
     }
     for (edge, words) in graph.edges.iter().zip(&words.edges) {
         let (from, to) = (edge.from.0, edge.to.0);
-        let _ = writeln!(text, "    n{from} -> n{to} [label=\"{}\"];", lines(words));
+        let style = if edge.feedback { ", style=dashed, constraint=false" } else { "" };
+        let _ = writeln!(text, "    n{from} -> n{to} [label=\"{}\"{style}];", lines(words));
     }
     text + "}\n"
 }

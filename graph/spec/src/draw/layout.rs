@@ -1,15 +1,40 @@
-//! Layout of boxes and arrows in columns: each node is right of its senders.
+//! Layered layout (Sugiyama): boxes in layers from top to bottom, lines in channels between them.
 //!
-//! An arrow that crosses columns gets a slot in each of them, so it runs between the boxes.
+//! | step                                            | module   |
+//! |-------------------------------------------------|----------|
+//! | layers; edges that lead upward                  | `layers` |
+//! | order within layers, with few crossings         | `order`  |
+//! | sizes of boxes, order of their ports            | `boxes`  |
+//! | horizontal positions                            | `place`  |
+//! | rows of the channels, lanes at the side         | `route`  |
+//!
+//! Labels are beside vertical lines, between a box and the rows of its channel. All lines outside
+//! of the rows are vertical, so no line crosses a box and no label overlaps one.
 
-use crate::{CheckedGraph, draw::Words};
+use crate::{
+    CheckedGraph,
+    draw::{
+        boxes::{LABEL_GAP, NodeBox, Texts, boxes, widest},
+        layers::{Layers, Widths, layers},
+        order::{Item, Order, order},
+        place::{Placing, Pull},
+        route::{Of, ROW, Routes, Xs},
+        text::LINE,
+    },
+};
 
-/// Width of a small character, in pixels.
-const CHAR: f64 = 6.2;
-/// Vertical distance of parallel arrows, in pixels.
-const ARROW: f64 = 18.0;
-/// Margin of the drawing and between boxes, in pixels.
-const SPACE: f64 = 24.0;
+/// Width that the drawing has at most, unless one box needs more, in pixels.
+pub(crate) const MAX_WIDTH: f64 = 1200.0;
+/// Margin of the drawing, in pixels.
+const MARGIN: f64 = 16.0;
+/// Space of a net that passes a layer, at each side, in pixels.
+const PASS: f64 = 9.0;
+/// Weight of such a net relative to a node: straight lines come before centered boxes.
+const PASS_WEIGHT: f64 = 8.0;
+/// Space above and below the rows of a channel, in pixels.
+const CHANNEL: f64 = 9.0;
+/// Space for the head of an arrow, in pixels.
+const HEAD: f64 = 10.0;
 
 /// A box.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -20,157 +45,198 @@ pub(crate) struct Rect {
     pub(crate) height: f64,
 }
 
-/// Positions of boxes and arrows.
+/// Lines of text beside an end of an edge.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Label {
+    pub(crate) x: f64,
+    /// Baseline of the first line.
+    pub(crate) y: f64,
+    pub(crate) lines: Vec<String>,
+}
+
+/// Positions of boxes, lines and labels.
 #[derive(Debug, Default)]
 pub(crate) struct Layout {
     pub(crate) width: f64,
     pub(crate) height: f64,
     /// Box of each node.
     pub(crate) boxes: Vec<Rect>,
-    /// Points of each edge, curved from the first to the second, straight to the third, and so on.
-    pub(crate) arrows: Vec<Vec<(f64, f64)>>,
+    /// Points of each edge, joined by horizontal and vertical lines.
+    pub(crate) edges: Vec<Vec<(f64, f64)>>,
+    /// True for each edge that leads upward.
+    pub(crate) back: Vec<bool>,
+    /// Labels of outputs, of nets in the order of their nodes.
+    pub(crate) outputs: Vec<(usize, Label)>,
+    /// Label at the end of each edge.
+    pub(crate) inputs: Vec<Label>,
 }
 
-/// Slot of a column: a node, or an edge that crosses it.
-struct Slot {
-    node: Option<usize>,
-    /// Slots of the previous column that lead here.
-    before: Vec<usize>,
-    rect: Rect,
-}
-
-/// Lays out `graph`; `label_chars` is the length of the longest label of an arrow.
-pub(crate) fn layout(graph: &CheckedGraph, words: &Words, label_chars: usize) -> Layout {
-    let columns = columns(graph);
-    let count = columns.iter().max().map_or(0, |last| last + 1);
-    let mut slots: Vec<Slot> = Vec::new();
-    let mut order: Vec<Vec<usize>> = vec![Vec::new(); count];
-    for (node, column) in columns.iter().enumerate() {
-        order[*column].push(slots.len());
-        slots.push(Slot {
-            node: Some(node),
-            before: Vec::new(),
-            rect: size(graph, node, &words.nodes[node]),
-        });
-    }
-    let routes: Vec<Vec<usize>> = graph
-        .edges
-        .iter()
-        .map(|edge| {
-            let (from, to) = (edge.from.0, edge.to.0);
-            let mut route = vec![from];
-            for column in order.iter_mut().take(columns[to]).skip(columns[from] + 1) {
-                column.push(slots.len());
-                route.push(slots.len());
-                let rect = Rect { height: ARROW, ..Rect::default() };
-                slots.push(Slot { node: None, before: Vec::new(), rect });
-            }
-            route.push(to);
-            for pair in route.windows(2).filter(|_| !edge.feedback) {
-                slots[pair[1]].before.push(pair[0]);
-            }
-            route
-        })
-        .collect();
-    let gap = label_chars as f64 * CHAR + 2.0 * SPACE;
-    let mut layout = assign_positions(&mut slots, &mut order, gap);
-    layout.boxes = slots.iter().filter(|slot| slot.node.is_some()).map(|slot| slot.rect).collect();
-    layout.arrows = arrows(graph, &routes, &slots);
+/// Lays out `graph`.
+pub(crate) fn layout(graph: &CheckedGraph, texts: &Texts) -> Layout {
+    let widths = Widths {
+        nodes: widest(graph, texts),
+        pass: 2.0 * PASS + 8.0,
+        lane: ROW,
+        limit: MAX_WIDTH - 2.0 * MARGIN,
+    };
+    let layers = layers(graph, &widths);
+    let order = order(graph, &layers);
+    let boxes = boxes(graph, texts, &layers, &order);
+    let (mut xs, left, right) = horizontal(graph, &layers, &order, &boxes);
+    let lanes = xs.assign_lanes(graph, &layers, right);
+    xs.straighten(&order);
+    let routes = Routes::new(graph, &layers, &order, &xs);
+    let of = Of { graph, layers: &layers, order: &order, xs: &xs };
+    let mut layout = vertical(of, texts, &boxes, &routes);
+    layout.width = right - left + ROW * lanes as f64 + 2.0 * MARGIN;
+    layout.shift(MARGIN - left);
     layout
 }
 
-/// Column of each node: one right of its last sender.
-fn columns(graph: &CheckedGraph) -> Vec<usize> {
-    let mut columns = vec![0; graph.nodes.len()];
-    // Without cycles, this is stable after as many rounds as there are nodes.
-    for _ in 0..graph.nodes.len() {
-        let mut settled = true;
-        for edge in graph.edges.iter().filter(|edge| !edge.feedback) {
-            let least = columns[edge.from.0] + 1;
-            if columns[edge.to.0] < least && least < graph.nodes.len() {
-                columns[edge.to.0] = least;
-                settled = false;
+/// Horizontal positions, and the outermost ones.
+fn horizontal(
+    graph: &CheckedGraph,
+    layers: &Layers,
+    order: &Order,
+    boxes: &[NodeBox],
+) -> (Xs, f64, f64) {
+    let extents = order.items.iter().map(|item| match item {
+        Item::Node(node) => (boxes[*node].left, boxes[*node].right),
+        Item::Pass(_) => (PASS, PASS),
+    });
+    let extents: Vec<(f64, f64)> = extents.collect();
+    let weights = order.items.iter().map(|item| match item {
+        Item::Node(_) => 1.0,
+        Item::Pass(_) => PASS_WEIGHT,
+    });
+    let weights: Vec<f64> = weights.collect();
+    let mut chains = vec![Vec::new(); layers.nets.len()];
+    for (index, item) in order.items.iter().enumerate() {
+        if let Item::Pass(net) = item {
+            chains[*net].push(index);
+        }
+    }
+    let place = |ports: &[(usize, f64)], wanted: usize| {
+        ports.iter().find(|(index, _)| *index == wanted).map_or(0.0, |(_, x)| *x)
+    };
+    let pulls: Vec<Vec<Pull>> = order
+        .links
+        .iter()
+        .map(|links| {
+            let pulls = links.iter().map(|link| {
+                let upper = boxes.get(link.upper).map_or(0.0, |b| place(&b.outputs, link.net));
+                let lower = boxes.get(link.lower).zip(link.edge);
+                let lower = lower.map_or(0.0, |(b, edge)| place(&b.inputs, edge));
+                Pull { upper: link.upper, lower: link.lower, offset: upper - lower }
+            });
+            pulls.collect()
+        })
+        .collect();
+    let placing = Placing {
+        layers: &order.layers,
+        extents: &extents,
+        weights: &weights,
+        pulls: &pulls,
+        chains: &chains,
+        width: layers.width,
+    };
+    let items = placing.centers();
+    let mut xs = Xs {
+        starts: vec![0.0; layers.nets.len()],
+        ends: vec![0.0; graph.edges.len()],
+        ..Xs::default()
+    };
+    for (node_box, center) in boxes.iter().zip(&items) {
+        node_box.outputs.iter().for_each(|(net, x)| xs.starts[*net] = center + x);
+        node_box.inputs.iter().for_each(|(edge, x)| xs.ends[*edge] = center + x);
+    }
+    let left = items.iter().zip(&extents).map(|(x, extent)| x - extent.0);
+    let right = items.iter().zip(&extents).map(|(x, extent)| x + extent.1);
+    let (left, right) = (left.fold(f64::MAX, f64::min), right.fold(f64::MIN, f64::max));
+    xs.items = items;
+    if left > right { (xs, 0.0, 0.0) } else { (xs, left, right) }
+}
+
+/// Vertical positions of boxes, rows and labels.
+fn vertical(of: Of<'_>, texts: &Texts, boxes: &[NodeBox], routes: &Routes) -> Layout {
+    let Of { graph, layers, xs, .. } = of;
+    let tallest = |layer: usize, lines: &dyn Fn(usize) -> usize| {
+        let nodes = (0..graph.nodes.len()).filter(|node| layers.of_node[*node] == layer);
+        nodes.map(lines).max().unwrap_or(0) as f64
+    };
+    let inputs = |node: usize| {
+        let edges = boxes[node].inputs.iter();
+        edges.map(|(edge, _)| texts.inputs[*edge].len()).max().unwrap_or(0)
+    };
+    let outputs = |node: usize| if boxes[node].outputs.is_empty() { 0 } else { 2 };
+    let lines = |node: usize| texts.nodes[node].len();
+    let (mut tops, mut bottoms, mut rows) = (Vec::new(), Vec::new(), Vec::new());
+    let mut y = MARGIN;
+    for (channel, count) in routes.counts.iter().enumerate() {
+        let above = channel.checked_sub(1).map_or(0.0, |layer| tallest(layer, &outputs));
+        let below = if channel < layers.count { tallest(channel, &inputs) } else { 0.0 };
+        y += above * LINE + if above > 0.0 { 4.0 } else { 0.0 };
+        if *count > 0 {
+            rows.push(y + CHANNEL);
+            y += 2.0 * CHANNEL + ROW * (*count as f64 - 1.0);
+        } else {
+            rows.push(y);
+        }
+        y += if below > 0.0 { below * LINE + HEAD } else { 0.0 };
+        if channel < layers.count {
+            tops.push(y);
+            y += tallest(channel, &lines) * 15.0 + 13.0;
+            bottoms.push(y);
+        }
+    }
+    let rects = boxes.iter().enumerate().map(|(node, found)| {
+        let layer = layers.of_node[node];
+        let (x, y) = (xs.items[node] - found.half, tops[layer]);
+        Rect { x, y, width: 2.0 * found.half, height: bottoms[layer] - y }
+    });
+    let mut layout = Layout {
+        boxes: rects.collect(),
+        edges: vec![Vec::new(); graph.edges.len()],
+        back: vec![false; graph.edges.len()],
+        height: y + MARGIN,
+        ..Layout::default()
+    };
+    for (index, net) in layers.nets.iter().enumerate() {
+        for edge in &net.edges {
+            layout.edges[*edge] = routes.points(of, (index, *edge), [&rows, &bottoms, &tops]);
+            layout.back[*edge] = net.back;
+        }
+    }
+    layout.add_labels(of, texts, boxes);
+    layout
+}
+
+impl Layout {
+    fn add_labels(&mut self, of: Of<'_>, texts: &Texts, boxes: &[NodeBox]) {
+        let Of { graph, layers, xs, .. } = of;
+        for (found, rect) in boxes.iter().zip(&self.boxes) {
+            let port = |net: usize| layers.nets[net].port;
+            for same in found.outputs.chunk_by(|a, b| port(a.0) == port(b.0)) {
+                // The label is right of the last line of its output.
+                let Some((net, _)) = same.last() else { continue };
+                let Some(edge) = layers.nets[*net].edges.first() else { continue };
+                let (x, y) = (xs.starts[*net] + LABEL_GAP, rect.y + rect.height + LINE);
+                self.outputs.push((*edge, Label { x, y, lines: texts.outputs[*edge].clone() }));
             }
         }
-        if settled {
-            break;
+        for (edge, lines) in texts.inputs.iter().enumerate() {
+            let top = self.boxes[graph.edges[edge].to.0].y;
+            let above = (lines.len() as f64 - 1.0) * LINE + HEAD - 3.0;
+            let (x, y) = (xs.ends[edge] + LABEL_GAP, top - above);
+            self.inputs.push(Label { x, y, lines: lines.clone() });
         }
     }
-    columns
-}
 
-fn size(graph: &CheckedGraph, node: usize, lines: &[String]) -> Rect {
-    let incoming = graph.edges.iter().filter(|edge| edge.to.0 == node).count();
-    let outgoing = graph.edges.iter().filter(|edge| edge.from.0 == node).count();
-    // The name has a larger font than the lines below.
-    let widths = lines
-        .iter()
-        .enumerate()
-        .map(|(number, line)| line.chars().count() as f64 * if number == 0 { 8.0 } else { CHAR });
-    let width = widths.fold(56.0, f64::max) + 24.0;
-    let text = lines.len() as f64 * 16.0 + 14.0;
-    let height = (incoming.max(outgoing) as f64 * ARROW + 10.0).max(text);
-    Rect { width, height, ..Rect::default() }
-}
-
-/// Orders the slots of each column by their predecessors, and assigns positions.
-fn assign_positions(slots: &mut [Slot], order: &mut [Vec<usize>], gap: f64) -> Layout {
-    let mut x = SPACE;
-    for column in order.iter_mut() {
-        let middle = |slot: usize| {
-            let before = &slots[slot].before;
-            let ys = before.iter().map(|slot| slots[*slot].rect.y + slots[*slot].rect.height / 2.0);
-            ys.sum::<f64>() / before.len().max(1) as f64
-        };
-        column.sort_by(|a, b| middle(*a).total_cmp(&middle(*b)));
-        let width = column.iter().map(|slot| slots[*slot].rect.width).fold(0.0, f64::max);
-        let height = column.iter().map(|slot| slots[*slot].rect.height + SPACE).sum::<f64>();
-        // Centered around y = 0 until the height of the drawing is known.
-        let mut y = (SPACE - height) / 2.0;
-        for slot in column {
-            let rect = &mut slots[*slot].rect;
-            (rect.x, rect.y, rect.width) = (x, y, width);
-            y += rect.height + SPACE;
-        }
-        x += width + gap;
+    /// Moves everything to the right.
+    fn shift(&mut self, by: f64) {
+        self.boxes.iter_mut().for_each(|rect| rect.x += by);
+        self.edges.iter_mut().flatten().for_each(|point| point.0 += by);
+        self.outputs.iter_mut().for_each(|(_, label)| label.x += by);
+        self.inputs.iter_mut().for_each(|label| label.x += by);
     }
-    let least = slots.iter().map(|slot| slot.rect.y).fold(0.0, f64::min);
-    let most = slots.iter().map(|slot| slot.rect.y + slot.rect.height).fold(0.0, f64::max);
-    for slot in slots.iter_mut() {
-        slot.rect.y += SPACE - least;
-    }
-    let width = if slots.is_empty() { 2.0 * SPACE } else { x - gap + SPACE };
-    Layout { width, height: most - least + 2.0 * SPACE, ..Layout::default() }
-}
-
-/// Points of each edge. Edges at one side of a box are spread from top to bottom.
-fn arrows(graph: &CheckedGraph, routes: &[Vec<usize>], slots: &[Slot]) -> Vec<Vec<(f64, f64)>> {
-    let spread = |edge: usize, at_start: bool| {
-        let end =
-            |edge: usize| if at_start { graph.edges[edge].from.0 } else { graph.edges[edge].to.0 };
-        // The neighboring slot of the route decides the vertical order.
-        let near = |edge: usize| {
-            let route = &routes[edge];
-            let near = if at_start { route[1] } else { route[route.len() - 2] };
-            slots[near].rect.y
-        };
-        let mut beside: Vec<_> =
-            (0..routes.len()).filter(|other| end(*other) == end(edge)).collect();
-        beside.sort_by(|a, b| near(*a).total_cmp(&near(*b)));
-        let at = beside.iter().position(|other| *other == edge).unwrap_or(0);
-        let rect = slots[end(edge)].rect;
-        rect.y + rect.height * (at as f64 + 1.0) / (beside.len() as f64 + 1.0)
-    };
-    let points = |(edge, route): (usize, &Vec<usize>)| {
-        let (first, last) = (slots[route[0]].rect, slots[route[route.len() - 1]].rect);
-        let mut points = vec![(first.x + first.width, spread(edge, true))];
-        for slot in &route[1..route.len() - 1] {
-            let rect = slots[*slot].rect;
-            let y = rect.y + rect.height / 2.0;
-            points.extend([(rect.x, y), (rect.x + rect.width, y)]);
-        }
-        points.push((last.x, spread(edge, false)));
-        points
-    };
-    routes.iter().enumerate().map(points).collect()
 }

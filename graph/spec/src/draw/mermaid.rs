@@ -18,7 +18,8 @@ pub(crate) fn draw(graph: &CheckedGraph, words: &Words) -> String {
     }
     for (edge, words) in graph.edges.iter().zip(&words.edges) {
         let (from, to) = (edge.from.0, edge.to.0);
-        let _ = writeln!(text, "    n{from} -->|\"{}\"| n{to}", lines(words));
+        let arrow = if edge.feedback { "-.->" } else { "-->" };
+        let _ = writeln!(text, "    n{from} {arrow}|\"{}\"| n{to}", lines(words));
     }
     text
 }

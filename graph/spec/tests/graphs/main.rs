@@ -2,7 +2,9 @@
 
 mod broken;
 mod catalog;
+mod diagram;
 mod drawn;
+mod drawn_layout;
 mod eight;
 mod mutated;
 mod overlaid;
