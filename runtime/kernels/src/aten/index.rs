@@ -18,7 +18,7 @@ use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 use crate::shared::{
     accumulator::check_dtype,
     indexing::AdvancedIndex,
-    strided_copy::{OUT_OF_BOUNDS, StridedCopy},
+    strided_copy::{OUT_OF_BOUNDS, StridedCopy, with_element_size},
     strided_view::{StridedView, contiguous_strides, for_each_position},
 };
 
@@ -35,12 +35,23 @@ fn index(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     if out.numel() == 0 {
         return Ok(());
     }
-    let offsets = cx.scratch(selection.count()?)?;
+    let offsets = cx.scratch::<usize>(selection.count()?)?;
     selection.write_offsets(list, &from, offsets)?;
     let (kept, indexed) = selection.split_strides(&out.strides())?;
     let copy = StridedCopy::new(&selection.rest.sizes, &kept, &selection.rest.strides)?;
     let (size, dst) = (input.dtype().size(), out.bytes_mut()?);
     let strides = [&*contiguous_strides(&selection.index_sizes), &*indexed];
+    if selection.rest.sizes.iter().all(|&size| size == 1) {
+        // Each index selects one element.
+        return with_element_size!(size, N => {
+            let (dst, src) = (dst.as_chunks_mut::<N>().0, input.bytes().as_chunks::<N>().0);
+            for_each_position(&selection.index_sizes, [0, 0], strides, |[nth, to]| {
+                let element = offsets.get(nth).and_then(|&from| src.get(from));
+                *dst.get_mut(to).ok_or(OUT_OF_BOUNDS)? = *element.ok_or(OUT_OF_BOUNDS)?;
+                Ok(())
+            })
+        });
+    }
     for_each_position(&selection.index_sizes, [0, 0], strides, |[nth, to]| {
         let from = *offsets.get(nth).ok_or(OUT_OF_BOUNDS)?;
         copy.run(size, (dst, to), (input.bytes(), from))
