@@ -1,10 +1,6 @@
 //! `afferent new project`: a folder with a graph, a node, a program and tests.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    process::ExitCode,
-};
+use std::{fs, path::PathBuf, process::ExitCode};
 
 use anyhow::{Context, ensure};
 use clap::Args;
@@ -13,8 +9,8 @@ use super::{Shape, add_to_root, cannot, check, source};
 
 #[derive(Args)]
 pub(crate) struct NewProjectArgs {
-    /// Name of the project and of its folder, such as kitchen_robot
-    name: String,
+    /// Folder of the project, such as kitchen_robot; its name is that of the project
+    folder: PathBuf,
     /// Build against this checkout of Afferent instead of the published crates
     #[arg(long, value_name = "FOLDER")]
     checkout: Option<PathBuf>,
@@ -33,7 +29,8 @@ const FILES: [(&str, &str); 5] = [
 const NODE: &str = "volume";
 
 pub(super) fn new(args: &NewProjectArgs) -> anyhow::Result<ExitCode> {
-    let NewProjectArgs { name, checkout } = args;
+    let NewProjectArgs { folder, checkout } = args;
+    let name = folder.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     ensure!(
         name.starts_with(|c: char| c.is_ascii_lowercase())
             && name
@@ -43,8 +40,7 @@ pub(super) fn new(args: &NewProjectArgs) -> anyhow::Result<ExitCode> {
     );
     let crate_name = name.replace('-', "_");
     check(&crate_name, Shape::Step)?;
-    let folder = Path::new(name);
-    ensure!(!folder.exists(), "{name} already exists");
+    ensure!(!folder.exists(), "{} already exists", folder.display());
     let dependency = |crate_folder: &str| match checkout {
         None => Ok(format!("version = \"{}\"", env!("CARGO_PKG_VERSION"))),
         Some(checkout) => {
@@ -58,7 +54,7 @@ pub(super) fn new(args: &NewProjectArgs) -> anyhow::Result<ExitCode> {
         ("{source_graph}", dependency("graph/core")?),
         ("{source_messages}", dependency("graph/messages")?),
         ("{crate}", crate_name),
-        ("{name}", name.clone()),
+        ("{name}", name.to_owned()),
     ];
     let fill = |text: &str| {
         values.iter().fold(text.to_owned(), |text, (key, value)| text.replace(key, value))
@@ -76,8 +72,9 @@ pub(super) fn new(args: &NewProjectArgs) -> anyhow::Result<ExitCode> {
         fs::create_dir_all(parent).with_context(|| cannot("create", parent))?;
         fs::write(&path, bytes).with_context(|| cannot("write", &path))?;
     }
+    let path = folder.display();
     crate::print(&format!(
-        "wrote {name}\n\nNext:\n\n    cd {name}\n    cargo run -- run graph.yaml --virtual\n    \
+        "wrote {path}\n\nNext:\n\n    cd {path}\n    cargo run -- run graph.yaml --virtual\n    \
          cargo test\n"
     ))?;
     Ok(ExitCode::SUCCESS)

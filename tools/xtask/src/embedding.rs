@@ -65,10 +65,9 @@ fn generated_nodes() -> Result<()> {
 /// The output of `afferent new project` compiles, passes its tests and runs its graph.
 fn generated_project() -> Result<()> {
     let folder = tempfile::tempdir()?;
-    let mut new = Command::new(root().join("target/release/afferent"));
-    new.args(["new", "project", "my-robot", "--checkout"]).arg(root()).current_dir(folder.path());
-    run(&mut new)?;
     let project = folder.path().join("my-robot");
+    let mut new = cargo("run --release --locked -- new project --checkout");
+    run(new.arg(root()).arg(&project))?;
     fs::copy(root().join("Cargo.lock"), project.join("Cargo.lock"))?;
     run(&mut outside(&project, "test"))?;
     run(outside(&project, "run").args(["--", "run", "graph.yaml", "--virtual"]))
