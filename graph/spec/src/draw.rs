@@ -16,7 +16,7 @@ mod layers;
 mod layout;
 mod mermaid;
 mod order;
-mod place;
+mod position;
 mod route;
 mod svg;
 mod text;

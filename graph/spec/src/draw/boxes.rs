@@ -60,7 +60,7 @@ impl Texts {
     }
 }
 
-/// A box without its place: distances from its center, in pixels.
+/// A box without its position: distances from its center, in pixels.
 #[derive(Debug, Default)]
 pub(crate) struct NodeBox {
     /// Half of the width.
@@ -68,9 +68,9 @@ pub(crate) struct NodeBox {
     /// Reserved space, which labels need too.
     pub(crate) left: f64,
     pub(crate) right: f64,
-    /// Edges that end here, from left to right, each with its place.
+    /// Edges that end here, from left to right, each with its offset.
     pub(crate) inputs: Vec<(usize, f64)>,
-    /// Nets that start here, from left to right, each with its place.
+    /// Nets that start here, from left to right, each with its offset.
     pub(crate) outputs: Vec<(usize, f64)>,
 }
 
@@ -188,16 +188,16 @@ fn node_box(text: f64, inputs: Vec<(usize, f64)>, outputs: Vec<(usize, f64)>) ->
     let mut overhang: f64 = 0.0;
     let mut spread = |ports: Vec<(usize, f64)>| {
         let mut x = 0.0;
-        let mut places = Vec::new();
+        let mut offsets = Vec::new();
         for (index, label) in &ports {
-            places.push((*index, x));
+            offsets.push((*index, x));
             x += if *label == 0.0 { TWIN } else { (label + PORT_GAP).max(PORT_MIN) };
         }
-        let span = places.last().map_or(0.0, |(_, x)| *x);
+        let span = offsets.last().map_or(0.0, |(_, x)| *x);
         let last = ports.last().map_or(0.0, |(_, label)| *label);
         overhang = overhang.max(span / 2.0 + last);
         found.half = found.half.max(span / 2.0 + PADDING);
-        places.into_iter().map(|(index, x)| (index, x - span / 2.0)).collect()
+        offsets.into_iter().map(|(index, x)| (index, x - span / 2.0)).collect()
     };
     let (inputs, outputs) = (spread(inputs), spread(outputs));
     let (left, right) = (found.half + SIDE, found.half.max(overhang) + SIDE);

@@ -163,8 +163,8 @@ fn shorten(
                     || same.map(|(_, (_, width))| width).sum::<f64>() + widths.nodes[*node]
                         <= layers.width
             };
-            let places: Vec<usize> = (low..=high).filter(has_space).collect();
-            let costs = places.into_iter().map(|layer| {
+            let slots: Vec<usize> = (low..=high).filter(has_space).collect();
+            let costs = slots.into_iter().map(|layer| {
                 layers.of_node[*node] = layer;
                 (total_length(graph, layers, *node), if is_sink { layer } else { high - layer })
             });

@@ -1,12 +1,12 @@
 //! Layered layout (Sugiyama): boxes in layers from top to bottom, lines in channels between them.
 //!
-//! | step                                            | module   |
-//! |-------------------------------------------------|----------|
-//! | layers; edges that lead upward                  | `layers` |
-//! | order within layers, with few crossings         | `order`  |
-//! | sizes of boxes, order of their ports            | `boxes`  |
-//! | horizontal positions                            | `place`  |
-//! | rows of the channels, lanes at the side         | `route`  |
+//! | step                                            | module     |
+//! |-------------------------------------------------|------------|
+//! | layers; edges that lead upward                  | `layers`   |
+//! | order within layers, with few crossings         | `order`    |
+//! | sizes of boxes, order of their ports            | `boxes`    |
+//! | horizontal positions                            | `position` |
+//! | rows of the channels, lanes at the side         | `route`    |
 //!
 //! Labels are beside vertical lines, between a box and the rows of its channel. All lines outside
 //! of the rows are vertical, so no line crosses a box and no label overlaps one.
@@ -17,7 +17,7 @@ use crate::{
         boxes::{LABEL_GAP, NodeBox, Texts, boxes, widest},
         layers::{Layers, Widths, layers},
         order::{Item, Order, order},
-        place::{Placing, Pull},
+        position::{Placing, Pull},
         route::{Of, ROW, Routes, Xs},
         text::LINE,
     },
@@ -116,7 +116,7 @@ fn horizontal(
             chains[*net].push(index);
         }
     }
-    let place = |ports: &[(usize, f64)], wanted: usize| {
+    let port_offset = |ports: &[(usize, f64)], wanted: usize| {
         ports.iter().find(|(index, _)| *index == wanted).map_or(0.0, |(_, x)| *x)
     };
     let pulls: Vec<Vec<Pull>> = order
@@ -124,9 +124,10 @@ fn horizontal(
         .iter()
         .map(|links| {
             let pulls = links.iter().map(|link| {
-                let upper = boxes.get(link.upper).map_or(0.0, |b| place(&b.outputs, link.net));
+                let upper =
+                    boxes.get(link.upper).map_or(0.0, |b| port_offset(&b.outputs, link.net));
                 let lower = boxes.get(link.lower).zip(link.edge);
-                let lower = lower.map_or(0.0, |(b, edge)| place(&b.inputs, edge));
+                let lower = lower.map_or(0.0, |(b, edge)| port_offset(&b.inputs, edge));
                 Pull { upper: link.upper, lower: link.lower, offset: upper - lower }
             });
             pulls.collect()

@@ -66,11 +66,11 @@ impl Xs {
                     true => Some(top),
                     false => shifted.into_iter().find(|x| is_free(*x)),
                 };
-                let place = match link.edge {
+                let slot = match link.edge {
                     Some(edge) => &mut self.ends[edge],
                     None => &mut self.items[link.lower],
                 };
-                *place = better.unwrap_or(x);
+                *slot = better.unwrap_or(x);
             }
         }
     }

@@ -80,7 +80,7 @@ fn graph(lines: &[Line]) -> CheckedGraph {
             ports[at].1[usize::from(kind == PortKind::Output)].insert(name, port(kind, name, ty));
         }
     }
-    let place = |node: &str, name: &str, output: usize| {
+    let end_of = |node: &str, name: &str, output: usize| {
         let at = ports.iter().position(|(known, _)| *known == node).unwrap_or(0);
         let port = ports[at].1[output].keys().position(|known| *known == name);
         (at, PortId::at(port.unwrap_or(0)))
@@ -88,7 +88,7 @@ fn graph(lines: &[Line]) -> CheckedGraph {
     let policy = EdgePolicy { on_full: OnFull::Block, queue: 1, max_age: None };
     let edges = lines.iter().map(|((from, output), _, (to, input), feedback)| Edge {
         feedback: *feedback,
-        ..Edge::new(place(from, output, 1), place(to, input, 0), policy)
+        ..Edge::new(end_of(from, output, 1), end_of(to, input, 0), policy)
     });
     let nodes = ports.iter().map(|(name, [inputs, outputs])| {
         let mut spec = NodeSpec::new(&format!("{name}_node"), &[]);

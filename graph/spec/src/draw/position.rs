@@ -96,8 +96,8 @@ impl Placing<'_> {
     /// Range of an item between its neighbors.
     fn free(&self, item: usize, centers: &[f64]) -> (f64, f64) {
         let (left, right) = self.extents[item];
-        let place = |layer: &&Vec<usize>| layer.iter().position(|other| *other == item);
-        let found = self.layers.iter().find_map(|layer| Some((layer, place(&layer)?)));
+        let index_in = |layer: &&Vec<usize>| layer.iter().position(|other| *other == item);
+        let found = self.layers.iter().find_map(|layer| Some((layer, index_in(&layer)?)));
         let Some((layer, at)) = found else { return (centers[item], centers[item]) };
         let low = at.checked_sub(1).map_or(left, |before| {
             centers[layer[before]] + self.extents[layer[before]].1 + GAP + left
