@@ -82,8 +82,12 @@ impl<const SUFFIX: char> Node for Mixer<SUFFIX> {
             let suffix = if self.words > 50 { SUFFIX } else { '.' };
             cx.send_at(WORDS, now, event(format!("later {}{suffix}", now.0)));
         }
-        let due = *self.due.get_or_insert(now + Duration::from_micros(700));
-        cx.wake_at(due);
+        if cx.packet().is_some() {
+            self.due.get_or_insert(now + Duration::from_micros(700));
+        }
+        if let Some(due) = self.due {
+            cx.wake_at(due);
+        }
         Ok(())
     }
 }

@@ -81,10 +81,10 @@ profiles:
                 "--set1:1 --set changes node \"vid\", which the graph does not have | did you mean \"vad\"?",
             ),
             (5, "--set1:1 \"vad\" is not written \"node.param=value\" or \"param=value\""),
-            (6, "--set1:15 not valid YAML: unclosed bracket '['"),
+            (6, "--set1:15 parameter \"threshold\" of node \"vad\": \"[\" is not a number"),
             (
                 7,
-                "--set1:14 parameter \"gain_db\" of node \"mic\": 99 is out of range: -60 to 20 dB",
+                "--set1:13 parameter \"gain_db\" of node \"mic\": 99 is out of range: -60 to 20 dB",
             ),
         ]),
     );

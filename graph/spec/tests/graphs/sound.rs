@@ -78,7 +78,7 @@ fn a_file_becomes_a_graph() {
 
 #[test]
 fn profiles_and_settings_change_it() {
-    let set = ["vad.threshold=0.25", "asr.language='de'", "vad.min_silence=~"];
+    let set = ["vad.threshold=0.25", "asr.language=de", "vad.min_silence=~"];
     let checked = check_text(TEXT, &options("live", &set)).unwrap();
     let outline = outline(&checked);
     let expected = [
