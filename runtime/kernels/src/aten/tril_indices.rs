@@ -36,14 +36,15 @@ fn indices(args: &mut Args<'_>, is_upper: bool) -> Result<(), Error> {
         return Err(Error::InvalidType { index: 3, found: out.dtype() });
     }
     let too_many = Error::InvalidArgument { index: 0, expected: "a smaller matrix" };
-    if rows.checked_mul(columns).is_none() {
+    // No longer sum overflows.
+    if rows.checked_mul(columns).is_none_or(|elements| elements > isize::MAX as usize) {
         return Err(too_many);
     }
-    let count = (0..rows).map(|row| in_triangle(row, columns, offset, is_upper).len()).sum();
+    let count = count(rows, columns, offset, is_upper).ok_or(too_many)?;
     out.resize(&[2, count])?;
     let strides = out_strides(&out);
     let (mut out, mut to) = (Writer::<i64>::new(&mut out, 3)?, 0);
-    for row in 0..rows {
+    for row in filled_rows(rows, columns, offset, is_upper) {
         for column in in_triangle(row, columns, offset, is_upper) {
             out.set(to, row as i64);
             out.set(strides[0] + to, column as i64);
@@ -51,6 +52,31 @@ fn indices(args: &mut Args<'_>, is_upper: bool) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+/// Number of elements in the triangle; `None` if it exceeds `usize`.
+fn count(rows: usize, columns: usize, offset: i64, is_upper: bool) -> Option<usize> {
+    let (rows, columns) = (rows as i128, columns as i128);
+    // Row `r` has `r + shift` elements below the bound, at least none and at most all columns.
+    let shift = i128::from(offset) + i128::from(!is_upper);
+    let first = (-shift).clamp(0, rows);
+    let full = (columns - shift).clamp(first, rows);
+    let partial = (full - first) * (first + full - 1) / 2 + shift * (full - first);
+    let below = partial + (rows - full) * columns;
+    let count = if is_upper { rows * columns - below } else { below };
+    usize::try_from(count).ok()
+}
+
+/// Rows with at least one element in the triangle.
+fn filled_rows(rows: usize, columns: usize, offset: i64, is_upper: bool) -> Range<usize> {
+    if columns == 0 {
+        return 0..0;
+    }
+    let bounded = |row: i128| row.clamp(0, rows as i128) as usize;
+    match is_upper {
+        true => 0..bounded(columns as i128 - i128::from(offset)),
+        false => bounded(-i128::from(offset))..rows,
+    }
 }
 
 /// Columns of `row` in the triangle.
@@ -69,6 +95,21 @@ mod tests {
     use crate::shared::testing::check;
 
     #[test]
+    fn counts_are_those_of_the_rows() {
+        for is_upper in [false, true] {
+            for (rows, columns) in [(0, 3), (3, 0), (1, 1), (4, 7), (7, 4), (5, 5)] {
+                for offset in [i64::MIN, -9, -2, -1, 0, 1, 2, 9, i64::MAX] {
+                    let len = |row| in_triangle(row, columns, offset, is_upper).len();
+                    let sum: usize = (0..rows).map(len).sum();
+                    assert_eq!(count(rows, columns, offset, is_upper), Some(sum));
+                    let filled = filled_rows(rows, columns, offset, is_upper);
+                    assert!((0..rows).all(|row| filled.contains(&row) == (len(row) > 0)));
+                }
+            }
+        }
+    }
+
+    #[test]
     fn positions() {
         let run =
             |kernel: usize, numbers: [i64; 3], expected: Result<(&[usize], &[i32]), Error>| {
@@ -80,6 +121,9 @@ mod tests {
         run(0, [2, 2, i64::MIN], Ok((&[2, 0], &[])));
         run(1, [2, 2, i64::MIN], Ok((&[2, 4], &[0, 0, 1, 1, 0, 1, 0, 1])));
         run(0, [0, 3, 0], Ok((&[2, 0], &[])));
+        // Rows without an element take no time.
+        run(0, [i64::MAX, 0, 0], Ok((&[2, 0], &[])));
+        run(1, [i64::MAX, 1, 0], Ok((&[2, 1], &[0, 0])));
         let expected = "a size that is not negative";
         run(0, [-1, 3, 0], Err(Error::InvalidArgument { index: 0, expected }));
     }
