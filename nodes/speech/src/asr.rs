@@ -102,6 +102,9 @@ pub struct Asr {
     sent: Vec<HeardWord>,
 }
 
+/// Longest part of a block that is added at a time.
+const PART: Duration = Duration::from_millis(10);
+
 /// Longest delay that a package may define.
 const MAX_DELAY_MS: f32 = 10_000.0;
 
@@ -223,8 +226,9 @@ impl Asr {
         }
         self.next_at = Some(at + block.duration());
         let mut part_at = at;
-        // Window by window, so that the block length does not change the results.
-        for part in block.channel(0)?.chunks(window) {
+        // In short parts, so that the block length does not change the results, and speech resumes at
+        // its first sounds.
+        for part in block.channel(0)?.chunks(rate.samples(PART).clamp(1, window)) {
             part_at = part_at + rate.duration(part.len());
             if self.acoustic_model.push(part) {
                 self.decoder.restart(part_at - self.undecoded());
