@@ -33,12 +33,12 @@ use crate::output::{self, file_error};
 /// output delays the nodes on the same thread.
 ///
 /// ```
-/// use afferent_graph::{Node, NodeBench, OpenCx, Timestamp};
+/// use afferent_graph::{Node, NodeBench, OpenCx, OutputPath, Timestamp};
 /// use afferent_messages::KeywordEvent;
 /// use afferent_nodes_io::{EventLog, EventLogParams, LogFormat};
 ///
 /// let path = std::env::temp_dir().join(format!("afferent-events-{}.jsonl", std::process::id()));
-/// let params = EventLogParams { format: LogFormat::Json, path: Some(path.clone()) };
+/// let params = EventLogParams { format: LogFormat::Json, path: Some(OutputPath(path.clone())) };
 /// let mut bench = NodeBench::new(EventLog::open(params, &OpenCx::default())?);
 /// let event = KeywordEvent { label: "stop".to_owned(), score: 0.97 };
 /// bench.call(EventLog::EVENTS.of(), Timestamp(3_920_000_000), event)?;

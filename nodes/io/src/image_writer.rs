@@ -18,7 +18,7 @@ use crate::output::{self, file_error};
 /// Latency: none.
 ///
 /// ```
-/// use afferent_graph::{Node, NodeBench, OpenCx, Timestamp};
+/// use afferent_graph::{Node, NodeBench, OpenCx, OutputPath, Timestamp};
 /// use afferent_messages::{Image, PixelFormat};
 /// use afferent_nodes_io::{ImageWriter, ImageWriterParams};
 ///
