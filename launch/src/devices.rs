@@ -1,12 +1,11 @@
-//! `afferent devices` and `afferent doctor`: the parts of this machine that a graph can use.
+//! `afferent devices`: microphones, speakers and cameras.
 
 use std::{fs, path::Path, process::ExitCode};
 
 use afferent_nodes_device::{AudioDevice, audio_devices};
-use afferent_simd::Isa;
 use clap::Args;
 
-use crate::{App, table::aligned};
+use crate::table::aligned;
 
 #[derive(Args)]
 pub(crate) struct DevicesArgs {
@@ -16,14 +15,14 @@ pub(crate) struct DevicesArgs {
 }
 
 /// A camera of Video4Linux.
-struct Camera {
+pub(crate) struct Camera {
     /// Path, such as `/dev/video0`.
     path: String,
     name: String,
 }
 
 pub(crate) fn devices(args: &DevicesArgs) -> anyhow::Result<ExitCode> {
-    let (audio, cameras) = (audio_devices(), cameras(Path::new("/sys/class/video4linux")));
+    let (audio, cameras) = (audio_devices(), cameras());
     if args.json {
         let (audio, error) = match &audio {
             Ok(audio) => (audio.iter().map(audio_json).collect(), None),
@@ -82,9 +81,13 @@ fn audio_json(device: &AudioDevice) -> serde_json::Value {
     })
 }
 
-/// Cameras in `class`, sorted by path. A camera may have several devices; only the first
-/// gives images.
-fn cameras(class: &Path) -> Vec<Camera> {
+/// Cameras of this machine, sorted by path.
+pub(crate) fn cameras() -> Vec<Camera> {
+    cameras_in(Path::new("/sys/class/video4linux"))
+}
+
+/// Cameras in the folder `class`. A camera may have several devices; only the first gives images.
+fn cameras_in(class: &Path) -> Vec<Camera> {
     let entries = fs::read_dir(class).into_iter().flatten().flatten();
     let cameras = entries.filter_map(|entry| {
         let read = |file: &str| fs::read_to_string(entry.path().join(file)).ok();
@@ -97,65 +100,6 @@ fn cameras(class: &Path) -> Vec<Camera> {
     let mut cameras: Vec<_> = cameras.collect();
     cameras.sort_by(|one, other| one.path.cmp(&other.path));
     cameras
-}
-
-#[derive(Args)]
-pub(crate) struct DoctorArgs {}
-
-pub(crate) fn doctor(app: &App, _: &DoctorArgs) -> anyhow::Result<ExitCode> {
-    let mut rows = vec![
-        row("version", env!("CARGO_PKG_VERSION")),
-        row("system", &format!("{} {}", std::env::consts::OS, std::env::consts::ARCH)),
-        row("SIMD", Isa::best().name()),
-        row("processors", &std::thread::available_parallelism().map_or(1, usize::from).to_string()),
-    ];
-    if let Some(memory) = memory_mib() {
-        rows.push(row("memory", &format!("{memory} MiB")));
-    }
-    let backends = app.models().backends.iter();
-    let backends = backends.map(|backend| match backend.is_available() {
-        true => backend.name().to_owned(),
-        false => format!("{} (not available here)", backend.name()),
-    });
-    rows.push(row("backends", &backends.collect::<Vec<_>>().join(", ")));
-    rows.push(row("nodes", &app.catalog().nodes().len().to_string()));
-    let audio = match audio_devices() {
-        Ok(devices) => {
-            let count =
-                |is_capture| devices.iter().filter(|one| one.is_capture == is_capture).count();
-            format!("{} microphones, {} speakers", count(true), count(false))
-        }
-        Err(reason) => reason,
-    };
-    rows.push(row("audio", &audio));
-    let cameras = cameras(Path::new("/sys/class/video4linux"));
-    rows.push(row("cameras", &cameras.len().to_string()));
-    rows.push(row("priorities", &priorities()));
-    let lines = rows.iter().map(|[name, value]| format!("  {name:<12}{value}\n"));
-    crate::print(&lines.collect::<String>())?;
-    Ok(ExitCode::SUCCESS)
-}
-
-fn row(name: &str, value: &str) -> [String; 2] {
-    [name.to_owned(), value.to_owned()]
-}
-
-/// Memory of the machine.
-fn memory_mib() -> Option<u64> {
-    let text = fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
-    Some(line.split_whitespace().next()?.parse::<u64>().ok()? / 1024)
-}
-
-/// Real-time priorities that this user may ask for with `priority` of a node.
-fn priorities() -> String {
-    let limits = fs::read_to_string("/proc/self/limits").unwrap_or_default();
-    let line = limits.lines().find_map(|line| line.strip_prefix("Max realtime priority"));
-    match line.and_then(|line| line.split_whitespace().next()) {
-        Some("0") => "none; raise `rtprio` in /etc/security/limits.conf".to_owned(),
-        Some(limit) => format!("up to {limit}"),
-        None => "unknown".to_owned(),
-    }
 }
 
 #[cfg(test)]
@@ -173,10 +117,10 @@ mod tests {
             fs::write(folder.join("index"), format!("{index}\n")).unwrap();
             fs::write(folder.join("name"), format!("{name}\n")).unwrap();
         }
-        let found = cameras(class.path()).into_iter().map(|one| (one.path, one.name));
+        let found = cameras_in(class.path()).into_iter().map(|one| (one.path, one.name));
         let expected = [("/dev/video0", "Webcam"), ("/dev/video2", "Depth")];
         let expected = expected.map(|(path, name)| (path.to_owned(), name.to_owned()));
         assert_eq!(found.collect::<Vec<_>>(), expected);
-        assert!(cameras(&class.path().join("none")).is_empty());
+        assert!(cameras_in(&class.path().join("none")).is_empty());
     }
 }

@@ -8,13 +8,14 @@
 //! | module | holds |
 //! |---|---|
 //! | `app` | the builder |
-//! | `run`, `replay`, `test`, `top`, `graph_file`, `nodes`, `new`, `devices`, `model` | the commands |
+//! | `run`, `replay`, `test`, `top`, `graph_file`, `nodes`, `new`, `devices`, `doctor`, `model` | one command each |
 //! | `serve` | figures over HTTP, for `top` and Prometheus |
 //! | `log` | lines on standard error |
 //! | `output`, `table` | files and text that commands write |
 
 mod app;
 mod devices;
+mod doctor;
 mod graph_file;
 mod log;
 mod model;
@@ -72,7 +73,7 @@ enum Command {
     /// List microphones, speakers and cameras
     Devices(devices::DevicesArgs),
     /// Show the parts of this machine that a graph can use
-    Doctor(devices::DoctorArgs),
+    Doctor,
     /// Write a template
     #[command(subcommand)]
     New(new::NewCommand),
@@ -95,7 +96,7 @@ impl App {
             Command::Graph(args) => graph_file::draw(self, &args),
             Command::Nodes(args) => nodes::nodes(&self, &args),
             Command::Devices(args) => devices::devices(&args),
-            Command::Doctor(args) => devices::doctor(&self, &args),
+            Command::Doctor => doctor::doctor(&self),
             Command::New(command) => new::new(&self, &command),
             Command::Model(command) => model::model(&self, &command),
         };

@@ -99,10 +99,7 @@ fn check(name: &str, shape: Shape) -> anyhow::Result<()> {
             && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_'),
         "{name:?} cannot be the name of a node: use lower-case letters, digits and \"_\""
     );
-    ensure!(
-        !RESERVED.split_whitespace().any(|word| word == name),
-        "{name:?} cannot be the name of a node: it is reserved in Rust"
-    );
+    ensure!(!is_reserved(name), "{name:?} cannot be the name of a node: it is reserved in Rust");
     let type_name = type_name(name);
     let code = template(shape).lines().filter(|line| !line.trim_start().starts_with("//"));
     let is_word = |c: char| c.is_alphanumeric() || "_{}".contains(c);
@@ -111,6 +108,11 @@ fn check(name: &str, shape: Shape) -> anyhow::Result<()> {
         "{name:?} cannot be the name of a node: its file uses {type_name} for another type"
     );
     Ok(())
+}
+
+/// True for a name that Rust or a crate uses.
+fn is_reserved(name: &str) -> bool {
+    RESERVED.split_whitespace().any(|word| word == name)
 }
 
 /// Converts a node name to a type name: `noise_gate` to `NoiseGate`.

@@ -1,11 +1,12 @@
 //! `afferent new project`: a folder with a graph, a node, a program and tests.
 
-use std::{fs, path::PathBuf, process::ExitCode};
+use std::{fs, io::Cursor, path::PathBuf, process::ExitCode};
 
 use anyhow::{Context, ensure};
 use clap::Args;
+use hound::{SampleFormat, WavSpec, WavWriter};
 
-use super::{Shape, add_to_root, cannot, check, source};
+use super::{Shape, add_to_root, cannot, is_reserved, source};
 
 #[derive(Args)]
 pub(crate) struct NewProjectArgs {
@@ -39,7 +40,10 @@ pub(super) fn new(args: &NewProjectArgs) -> anyhow::Result<ExitCode> {
         "{name:?} cannot be the name of a project: use lower-case letters, digits, \"_\" and \"-\""
     );
     let crate_name = name.replace('-', "_");
-    check(&crate_name, Shape::Step)?;
+    ensure!(
+        !is_reserved(&crate_name),
+        "{name:?} cannot be the name of a project: it is reserved in Rust"
+    );
     ensure!(!folder.exists(), "{} already exists", folder.display());
     let dependency = |crate_folder: &str| match checkout {
         None => Ok(format!("version = \"{}\"", env!("CARGO_PKG_VERSION"))),
@@ -64,7 +68,7 @@ pub(super) fn new(args: &NewProjectArgs) -> anyhow::Result<ExitCode> {
     let root = add_to_root(&format!("//! Nodes of {name}.\n"), NODE)?;
     files.push(("src/lib.rs".to_owned(), root.into_bytes()));
     files.push((format!("src/{NODE}.rs"), source(NODE, Shape::Step).into_bytes()));
-    files.push(("sound.wav".to_owned(), tone()));
+    files.push(("sound.wav".to_owned(), tone()?));
     files.push((".gitignore".to_owned(), b"/target\n/out.wav\n".to_vec()));
     for (path, bytes) in files {
         let path = folder.join(path);
@@ -81,23 +85,20 @@ pub(super) fn new(args: &NewProjectArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// A WAV file with one second of a 440 Hz tone at 16 kHz.
-fn tone() -> Vec<u8> {
+fn tone() -> anyhow::Result<Vec<u8>> {
     const RATE: u32 = 16_000;
-    let data_len = RATE * 2;
-    let mut bytes = Vec::new();
-    bytes.extend(b"RIFF");
-    bytes.extend((36 + data_len).to_le_bytes());
-    bytes.extend(b"WAVEfmt ");
-    bytes.extend(16_u32.to_le_bytes());
-    // PCM, one channel.
-    bytes.extend([1_u16, 1].map(u16::to_le_bytes).concat());
-    bytes.extend([RATE, RATE * 2].map(u32::to_le_bytes).concat());
-    bytes.extend([2_u16, 16].map(u16::to_le_bytes).concat());
-    bytes.extend(b"data");
-    bytes.extend(data_len.to_le_bytes());
+    let spec = WavSpec {
+        channels: 1,
+        sample_rate: RATE,
+        bits_per_sample: 16,
+        sample_format: SampleFormat::Int,
+    };
+    let mut file = Cursor::new(Vec::new());
+    let mut writer = WavWriter::new(&mut file, spec)?;
     for sample in 0..RATE {
         let phase = f64::from(sample) * 440.0 / f64::from(RATE) * std::f64::consts::TAU;
-        bytes.extend(((phase.sin() * 16_000.0) as i16).to_le_bytes());
+        writer.write_sample((phase.sin() * 16_000.0) as i16)?;
     }
-    bytes
+    writer.finalize()?;
+    Ok(file.into_inner())
 }
