@@ -3,9 +3,9 @@
 use std::{path::Path, sync::Arc};
 
 use afferent_core::Backend;
-use afferent_engine::{ClockKind, RunError, RunOptions, Session};
+use afferent_engine::{RunError, RunOptions, Session};
 use afferent_graph::{
-    Catalog, NodeDef, NodeEntry, NodeFactory, OpenCx, PayloadType, Service, Services, SessionStart,
+    Catalog, NodeDef, NodeEntry, NodeFactory, OpenCx, PayloadType, Service, Services,
 };
 use afferent_runtime::ModelOptions;
 use afferent_spec::{
@@ -134,20 +134,12 @@ impl App {
         Ok(check(&Loaded::from(graph), &self.catalog, &self.open_cx())?.graph)
     }
 
-    /// Starts a graph. Unless the program has set a [`SessionStart`], it is the current time, and on
-    /// the virtual clock [`SessionStart::VIRTUAL`].
+    /// Starts a graph.
     ///
     /// # Errors
     /// As [`Session::start`].
     pub fn start(&self, graph: &CheckedGraph, options: RunOptions) -> Result<Session, RunError> {
-        let mut cx = self.open_cx();
-        if cx.services.need::<SessionStart>().is_err() {
-            cx.services = cx.services.with(match options.clock {
-                ClockKind::Real => SessionStart::now(),
-                ClockKind::Virtual => SessionStart::VIRTUAL,
-            });
-        }
-        Session::start(graph, &cx, options)
+        Session::start(graph, &self.open_cx(), options)
     }
 }
 

@@ -91,13 +91,14 @@ pub(crate) fn run(app: App, args: &RunArgs) -> anyhow::Result<ExitCode> {
     // Output that cannot be served or written is an error before the graph starts.
     let listener = args.serve.as_deref().map(bind).transpose()?;
     let files = Files::open(args)?;
-    // On the virtual clock, every run writes the same file.
-    let start = if args.virtual_clock { SessionStart::VIRTUAL } else { SessionStart::now() };
+    let clock = if args.virtual_clock { ClockKind::Virtual } else { ClockKind::Real };
+    // Nodes and recording agree on it; on the virtual clock, every run writes the same file.
+    let start = clock.session_start();
     let app = app.service(start);
     let witnesses = Witnesses::new(args, &checked, start)?;
     let options = RunOptions {
         threads: if args.single_thread { Threads::Single } else { Threads::Auto },
-        clock: if args.virtual_clock { ClockKind::Virtual } else { ClockKind::Real },
+        clock,
         duration,
         drain,
         observers: witnesses.observers(),
@@ -143,7 +144,7 @@ fn print_json(graph: &mut CheckedGraph) {
 fn drive(session: Session, listener: Option<TcpListener>) -> anyhow::Result<(Report, bool)> {
     stop_on_ctrl_c(&session)?;
     for notice in session.notices() {
-        log::note(format_args!("{notice}"));
+        log::note(notice);
     }
     let figures = listener.map(|listener| Figures::serve(listener, session.watch_handle()));
     let figures = figures.transpose()?;
@@ -224,13 +225,12 @@ impl Witnesses {
         let graph = &checked.graph;
         let record = |path: &PathBuf| {
             let attachments = attachments(&args.file, &checked.origin);
-            let begin_unix_ns = Some(start.unix_ns);
             let streams = args.record_only.clone();
             let max_bytes = args.record_limit.map(|megabytes| megabytes.saturating_mul(1_000_000));
             let options = RecordOptions {
                 streams,
                 attachments,
-                begin_unix_ns,
+                start: Some(start),
                 max_bytes,
                 // Runs on the virtual clock repeat as a whole.
                 calls: !args.virtual_clock,

@@ -1,6 +1,6 @@
 //! Node and payload types that graph files can name.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
 
 use crate::{NodeDef, NodeEntry, PayloadType};
 
@@ -8,7 +8,7 @@ use crate::{NodeDef, NodeEntry, PayloadType};
 #[derive(Debug, Clone, Default)]
 pub struct Catalog {
     nodes: Vec<NodeDef>,
-    payloads: BTreeMap<String, Arc<PayloadType>>,
+    payloads: BTreeMap<String, PayloadType>,
     conflicts: Vec<PayloadConflict>,
 }
 
@@ -47,7 +47,7 @@ impl Catalog {
                 self.conflicts.push(PayloadConflict { name: ty.name.into_owned() });
             }
             _ => {
-                self.payloads.insert(ty.name.to_string(), Arc::new(ty));
+                self.payloads.insert(ty.name.to_string(), ty);
             }
         }
         self

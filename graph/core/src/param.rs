@@ -44,7 +44,8 @@ pub enum ParamValue {
     Duration(Duration),
     /// Value of [`ParamKind::Text`] and [`ParamKind::Choice`].
     Text(String),
-    /// Value of [`ParamKind::Path`] and [`ParamKind::OutputPath`], resolved against the folder of the graph file.
+    /// Value of [`ParamKind::Path`] and [`ParamKind::OutputPath`], resolved against the folder of
+    /// the graph file.
     Path(PathBuf),
 }
 
@@ -93,6 +94,13 @@ pub enum ParamError {
     /// A required setting is absent.
     #[error("the setting is required")]
     Missing,
+}
+
+impl ParamKind {
+    /// True for the kinds whose value is a [`ParamValue::Path`].
+    pub fn is_path(self) -> bool {
+        matches!(self, Self::Path | Self::OutputPath)
+    }
 }
 
 impl fmt::Display for ParamKind {

@@ -5,7 +5,7 @@ pub(crate) mod lockstep;
 
 use std::{sync::Arc, time::Instant};
 
-use afferent_graph::Timestamp;
+use afferent_graph::{SessionStart, Timestamp};
 
 use crate::{
     clock::lockstep::Lockstep,
@@ -28,6 +28,16 @@ pub enum ClockKind {
     Virtual,
 }
 
+impl ClockKind {
+    /// Civil time of a session that starts now; on the virtual clock the same for every session.
+    pub fn session_start(self) -> SessionStart {
+        match self {
+            Self::Real => SessionStart::now(),
+            Self::Virtual => SessionStart::VIRTUAL,
+        }
+    }
+}
+
 /// Clock of a running session.
 pub(crate) struct Clock {
     start: Instant,
@@ -43,15 +53,30 @@ pub(crate) struct Moment {
     pub(crate) real_ns: u64,
 }
 
+impl Moment {
+    /// Session time in nanoseconds, for reports.
+    pub(crate) fn session_ns(self) -> u64 {
+        u64::try_from(self.now.0).unwrap_or(0)
+    }
+}
+
 impl Clock {
     /// Clock that starts now.
     pub(crate) fn new(lockstep: Option<Lockstep>) -> Self {
         Self { start: Instant::now(), lockstep }
     }
 
-    /// Real time, in nanoseconds since the start of the session.
-    pub(crate) fn real_ns(&self) -> u64 {
-        u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    /// Reads the clock from any thread.
+    pub(crate) fn moment(&self) -> Moment {
+        let real_ns = u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        Moment { now: self.session_time(real_ns), real_ns }
+    }
+
+    /// Session time at `real_ns`: that, or virtual time.
+    #[inline]
+    fn session_time(&self, real_ns: u64) -> Timestamp {
+        // An `i64` of nanoseconds lasts for 292 years.
+        self.lockstep.as_ref().map_or(Timestamp(real_ns.cast_signed()), Lockstep::now)
     }
 }
 
@@ -83,9 +108,11 @@ impl ThreadClock {
     #[inline]
     pub(crate) fn read(&mut self, clock: &Clock) -> Moment {
         let real_ns = self.ns_at(clock, ticks());
-        let lockstep = if self.is_virtual { clock.lockstep.as_ref() } else { None };
-        // An `i64` of nanoseconds lasts for 292 years.
-        let now = lockstep.map_or(Timestamp(real_ns.cast_signed()), Lockstep::now);
+        // The flag is at hand; the shared clock may not be in the cache.
+        let now = match self.is_virtual {
+            true => clock.session_time(real_ns),
+            false => Timestamp(real_ns.cast_signed()),
+        };
         self.moment = Moment { now, real_ns };
         self.moment
     }

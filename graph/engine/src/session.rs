@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use afferent_graph::{OpenCx, Timestamp};
+use afferent_graph::{OpenCx, SessionStart, Timestamp};
 
 use crate::{
     ClockKind, Failure, FailureKind, Handled, InterruptHandle, Plan, Report, RunError, RunOptions,
@@ -68,7 +68,8 @@ enum Event {
 impl Session {
     /// Opens every node of `graph`, then starts them.
     ///
-    /// `cx` has the services of the nodes; its `name` is replaced by that of each node.
+    /// `cx` has the services of the nodes; its `name` is replaced by that of each node. Without a
+    /// [`SessionStart`], that of the clock is added.
     ///
     /// # Errors
     /// Every [`RunError`] but [`RunError::Failed`]; nodes that were open are closed again.
@@ -78,7 +79,13 @@ impl Session {
             let name = |node_index: usize| graph.nodes[node_index].name.clone();
             RunError::Cycle { nodes: node_indices.into_iter().map(name).collect() }
         })?;
-        let nodes = wiring::open(graph, cx)?;
+        let nodes = match cx.services.need::<SessionStart>() {
+            Ok(_) => wiring::open(graph, cx)?,
+            Err(_) => {
+                let services = cx.services.clone().with(options.clock.session_start());
+                wiring::open(graph, &OpenCx { services, ..cx.clone() })?
+            }
+        };
         for observer in &options.observers {
             observer.begin().map_err(RunError::Observer)?;
         }
@@ -173,12 +180,13 @@ impl Session {
         }
         for (index, _) in threads.iter().enumerate().filter(|(_, thread)| thread.is_some()) {
             let (node_index, start_ns) = self.shared.current_calls[index].read();
-            let now_ns = self.shared.clock.real_ns();
-            let in_call_s = Duration::from_nanos(now_ns.saturating_sub(start_ns)).as_secs_f64();
+            let now = self.shared.clock.moment();
+            let in_call = Duration::from_nanos(now.real_ns.saturating_sub(start_ns));
+            let in_call_s = in_call.as_secs_f64();
             let message =
                 format!("it has been in a call for {in_call_s:.1} s; its thread is abandoned");
             let node = self.shared.graph.nodes[node_index].name.clone();
-            let (kind, at_ns, handled) = (FailureKind::Stuck, now_ns, Handled::Stopped);
+            let (kind, at_ns, handled) = (FailureKind::Stuck, now.session_ns(), Handled::Stopped);
             self.shared.fail(Failure { node, kind, at_ns, message, handled });
         }
         for (index, runners) in groups.iter().enumerate() {
@@ -203,9 +211,7 @@ impl Session {
         if let (None, Some(end), None) =
             (shared.stop.deadline(), shared.end, &shared.clock.lockstep)
         {
-            let end_ns = u64::try_from(end.0).unwrap_or(0);
-            let left = Duration::from_nanos(end_ns.saturating_sub(shared.clock.real_ns()));
-            match self.events.recv_timeout(left) {
+            match self.events.recv_timeout(end.since(shared.clock.moment().now)) {
                 Ok(event) => return Some(event),
                 Err(RecvTimeoutError::Disconnected) => return None,
                 Err(RecvTimeoutError::Timeout) => shared.stop.stop(),

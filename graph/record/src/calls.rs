@@ -2,10 +2,27 @@
 
 use afferent_engine::{CallCause, CallSpan};
 use afferent_graph::{AnyPayload, Field, Header, Packet, Payload, RecordCodec, Timestamp};
+use afferent_spec::CheckedGraph;
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::files::hex;
 
 /// Name of the channel.
 pub(crate) const CHANNEL: &str = "afferent/calls";
+/// Metadata of the channel: [`graph_shape`] of the recorded graph.
+pub(crate) const SHAPE: &str = "graph";
+
+/// Hash of the nodes and edges of a graph, which calls refer to by index.
+pub(crate) fn graph_shape(graph: &CheckedGraph) -> String {
+    let mut hash = Sha256::new();
+    let nodes = graph.nodes.iter().map(|node| format!("{} {}", node.name, node.def.name));
+    for part in nodes.chain(graph.edges.iter().map(|edge| graph.edge_name(edge))) {
+        hash.update(part);
+        hash.update([0]);
+    }
+    hex(&hash.finalize())
+}
 
 /// A message of a recording.
 pub(crate) enum Recorded<'m> {
@@ -21,7 +38,7 @@ pub(crate) struct CallRecord {
     /// Number of the call among the recorded calls of the node, from zero. Gaps show calls that
     /// were not recorded.
     pub(crate) number: u64,
-    pub(crate) cause: Cause,
+    pub(crate) cause: CallCause,
     /// Session time at the start, in nanoseconds.
     pub(crate) now: i64,
     /// Real time at the start, in nanoseconds since the start of the session.
@@ -34,21 +51,6 @@ pub(crate) struct CallRecord {
     /// True if an interrupt made the call obsolete before its end.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) canceled: bool,
-}
-
-/// As [`CallCause`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Cause {
-    #[default]
-    Due,
-    Packet {
-        edge: usize,
-        sequence: u64,
-        restarts: u32,
-    },
-    Cancel,
-    Finish,
 }
 
 /// Part of a [`Header`] that packets inherit.
@@ -64,14 +66,6 @@ pub(crate) struct Origin {
 impl CallRecord {
     /// Record of `span`, a call of the node with this index in the graph.
     pub(crate) fn new(node: usize, number: u64, span: &CallSpan<'_>) -> Self {
-        let cause = match span.cause {
-            CallCause::Due => Cause::Due,
-            CallCause::Packet { edge, sequence, restarts } => {
-                Cause::Packet { edge, sequence, restarts }
-            }
-            CallCause::Cancel => Cause::Cancel,
-            CallCause::Finish => Cause::Finish,
-        };
         let Header { at, epoch, trace, entered_ns, model_ns, .. } = *span.origin;
         let joined = span.joined.iter().filter(|joined| !joined.packets.is_empty());
         let joined = joined.map(|joined| {
@@ -82,7 +76,7 @@ impl CallRecord {
         Self {
             node,
             number,
-            cause,
+            cause: span.cause,
             now: span.now.0,
             real: span.real_ns.0,
             origin: Origin { at: at.0, epoch, trace, entered_ns, model_ns },
@@ -155,7 +149,7 @@ mod tests {
         let record = CallRecord {
             node: 3,
             number: 7,
-            cause: Cause::Packet { edge: 2, sequence: 1 << 40, restarts: 1 },
+            cause: CallCause::Packet { edge: 2, sequence: 1 << 40, restarts: 1 },
             now: -5,
             real: 6,
             origin: Origin { at: 1, epoch: 2, trace: u64::MAX, entered_ns: 4, model_ns: 5 },

@@ -11,7 +11,7 @@ use afferent_spec::CheckedGraph;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-use crate::{Recording, ReplayError, files::hex, lock};
+use crate::{Recording, ReplayError, calls::Recorded, files::hex, lock};
 
 /// Hashes every output of a run and compares it packet by packet with a recording.
 ///
@@ -164,7 +164,8 @@ impl Compare {
             })
             .collect();
         if let Some(recording) = recording {
-            recording.for_each(|node, output, at, bytes| {
+            recording.for_each(|message| {
+                let Recorded::Packet { node, output, at, bytes, .. } = message else { return };
                 let fits = |stream: &&mut Stream| stream.node == node && *stream.port == *output;
                 if let Some(Stream { expected: Some(expected), codec, .. }) =
                     streams.iter_mut().find(fits)

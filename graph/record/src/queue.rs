@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicU64, AtomicUsize, Ordering},
 };
 
-use afferent_graph::{Codec, Packet, Timestamp};
+use afferent_graph::{Codec, Packet, SessionStart, Timestamp};
 use mcap::records::Metadata;
 
 use crate::NewFile;
@@ -25,8 +25,8 @@ pub struct RecordOptions {
     /// Maximum size of the file in bytes. Packets that do not fit, and all later ones, are dropped
     /// and counted.
     pub max_bytes: Option<u64>,
-    /// Start time of the session in nanoseconds since 1970, or `None` for the current time.
-    pub begin_unix_ns: Option<u64>,
+    /// Start of the session; `None` for the current time.
+    pub start: Option<SessionStart>,
     /// Also record the calls, so that a run on the real clock can be checked. Ignored if `streams`
     /// excludes outputs.
     pub calls: bool,
@@ -42,7 +42,7 @@ impl Default for RecordOptions {
             queue: 1024,
             queue_bytes: 256 << 20,
             max_bytes: None,
-            begin_unix_ns: None,
+            start: None,
             calls: false,
             attachments,
         }
@@ -53,6 +53,8 @@ impl Default for RecordOptions {
 pub(crate) struct Head {
     pub(crate) file: NewFile,
     pub(crate) hashes: Metadata,
+    /// Identifies the graph if the calls are recorded, as [`graph_shape`](crate::calls::graph_shape).
+    pub(crate) calls: Option<String>,
     pub(crate) options: RecordOptions,
 }
 
@@ -87,7 +89,7 @@ pub(crate) struct Job {
     pub(crate) bytes: usize,
 }
 
-/// A recorded output. The channel of calls has neither node nor port.
+/// A recorded output.
 pub(crate) struct Output {
     pub(crate) node: String,
     pub(crate) port: Arc<str>,

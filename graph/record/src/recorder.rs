@@ -13,14 +13,14 @@ use std::{
 };
 
 use afferent_engine::{CallSpan, Observer};
-use afferent_graph::{AnyPayload, Codec, Header, Packet, Timestamp};
+use afferent_graph::{AnyPayload, Header, Packet, Timestamp};
 use afferent_spec::{CheckedGraph, CheckedNode};
 use mcap::{McapError, records::Metadata};
 use serde::Serialize;
 
 use crate::{
     NewFile,
-    calls::{CallCodec, CallRecord},
+    calls::{CallRecord, graph_shape},
     files, lock,
     queue::{Counts, Head, Job, Output, RecordOptions, Waiting},
     reason,
@@ -64,7 +64,7 @@ pub enum RecordError {
 ///
 /// [`RunOptions::observers`]: afferent_engine::RunOptions::observers
 pub struct Recorder {
-    /// Recorded outputs, by stream index.
+    /// Recorded outputs, by stream index; the calls have the index after them.
     outputs: Vec<Output>,
     /// Present until the run starts.
     head: Mutex<Option<Head>>,
@@ -135,14 +135,10 @@ impl Recorder {
         graph: &CheckedGraph,
         options: &RecordOptions,
     ) -> Result<Arc<Self>, RecordError> {
-        let (mut outputs, skipped) = choose(graph, &options.streams)?;
-        let calls = if options.calls && options.streams.is_empty() {
-            let codec = Codec::of_static(&CallCodec);
-            outputs.push(Output { node: String::new(), port: "".into(), codec });
-            repeatable(graph)
-        } else {
-            HashMap::new()
-        };
+        let (outputs, skipped) = choose(graph, &options.streams)?;
+        let shape = (options.calls && options.streams.is_empty()).then(|| graph_shape(graph));
+        let calls = shape.as_ref().map(|_| repeatable(graph)).unwrap_or_default();
+        let channels = outputs.len() + usize::from(shape.is_some());
         let file = NewFile::open(path).map_err(|error| {
             let reason = format!("the file cannot be created: {error}");
             RecordError::File { path: path.to_owned(), reason }
@@ -150,9 +146,9 @@ impl Recorder {
         let hashes = Metadata { name: files::METADATA.to_owned(), metadata: files::hashes(graph) };
         let waiting = Waiting { bytes: AtomicUsize::new(0), most: options.queue_bytes };
         Ok(Arc::new(Self {
-            counts: outputs.iter().map(|_| Counts::default()).collect(),
+            counts: (0..channels).map(|_| Counts::default()).collect(),
             outputs,
-            head: Mutex::new(Some(Head { file, hashes, options: options.clone() })),
+            head: Mutex::new(Some(Head { file, hashes, calls: shape, options: options.clone() })),
             waiting: Arc::new(waiting),
             calls,
             skipped,
@@ -194,19 +190,14 @@ impl Recorder {
             Some(Ok(Err(error))) => (false, Some(reason(&error))),
             Some(Err(_)) => (false, Some("the recorder thread panicked".to_owned())),
         };
+        let calls = self.counts.get(self.outputs.len());
+        let dropped_calls = calls.map_or(0, |counts| counts.dropped.load(Ordering::Relaxed));
         let streams = self.outputs.iter().zip(self.counts.iter());
-        let is_calls = |(output, _): &(&Output, &Counts)| output.node.is_empty();
-        let dropped_calls = streams
-            .clone()
-            .find(is_calls)
-            .map_or(0, |(_, counts)| counts.dropped.load(Ordering::Relaxed));
-        let streams = streams.filter(|stream| !is_calls(stream)).map(
-            |(Output { node, port, .. }, counts)| StreamRecord {
-                output: format!("{node}.{port}"),
-                written: counts.written.load(Ordering::Relaxed),
-                dropped: counts.dropped.load(Ordering::Relaxed),
-            },
-        );
+        let streams = streams.map(|(Output { node, port, .. }, counts)| StreamRecord {
+            output: format!("{node}.{port}"),
+            written: counts.written.load(Ordering::Relaxed),
+            dropped: counts.dropped.load(Ordering::Relaxed),
+        });
         RecordReport {
             path: self.path.clone(),
             bytes: self.path.metadata().map_or(0, |metadata| metadata.len()),
@@ -242,7 +233,7 @@ impl Observer for Recorder {
             let number = count.fetch_add(1, Ordering::Relaxed);
             let record = CallRecord::new(*node, number, span);
             let header = Header { at: span.now, ..Header::default() };
-            self.queue(self.outputs.len() - 1, span.now, Packet::new(record, header));
+            self.queue(self.outputs.len(), span.now, Packet::new(record, header));
         }
     }
 }

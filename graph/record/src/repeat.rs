@@ -6,21 +6,22 @@
 //! and what it sends must equal what was recorded. Sources and nodes with effects are not executed.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::VecDeque,
+    mem,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, atomic::Ordering},
 };
 
-use afferent_engine::{Opener, RunError};
+use afferent_engine::{CallCause, Opener, RunError};
 use afferent_graph::{
     CallInfo, Codec, Cx, DynNode, Header, InputInfo, Joined, NodeContext, OpenCx, Outbox, Packet,
-    Pool, PortId, PortKind, Timestamp,
+    Pool, PortKind, PortSpec, Timestamp,
 };
 use afferent_spec::{CheckedGraph, CheckedNode, Degrade, Edge, OnError};
 
 use crate::{
     Difference, Recording, ReplayError, Skipped, StreamVerdict,
-    calls::{CallRecord, Cause, Recorded},
+    calls::{CallRecord, Recorded},
     compare::StreamHash,
 };
 
@@ -32,18 +33,24 @@ impl Recording {
     /// with the recording. Nodes find their services in `cx`.
     ///
     /// # Errors
-    /// [`ReplayError::File`], and [`ReplayError::Open`] if a node cannot be opened.
+    /// [`ReplayError::File`], [`ReplayError::OtherGraph`], and [`ReplayError::Open`] if a node
+    /// cannot be opened.
     pub fn repeat(
         &self,
         graph: &CheckedGraph,
         cx: &OpenCx,
     ) -> Result<Vec<StreamVerdict>, ReplayError> {
-        let mut nodes = Vec::new();
-        for (node_index, node) in graph.nodes.iter().enumerate() {
-            nodes.push(Repeated::new(self, graph, node_index, node, cx)?);
-        }
-        let mut repeat = Repeat { graph, nodes, waiting: HashMap::new() };
-        self.for_each_message(|message| match message {
+        self.check_graph(graph)?;
+        let nodes = (0..graph.nodes.len()).map(|index| Repeated::new(self, graph, index, cx));
+        let nodes = nodes.collect::<Result<_, _>>()?;
+        let edges = graph.edges.iter().map(|edge| RecordedEdge {
+            edge,
+            source: &graph.nodes[edge.from.0].name,
+            waiting: VecDeque::new(),
+            restarts: 0,
+        });
+        let mut repeat = Repeat { graph, nodes, edges: edges.collect() };
+        self.for_each(|message| match message {
             Recorded::Packet { node, output, sequence, at, bytes } => {
                 repeat.packet(node, output, sequence, at, bytes);
             }
@@ -56,12 +63,22 @@ impl Recording {
 struct Repeat<'g> {
     graph: &'g CheckedGraph,
     nodes: Vec<Repeated<'g>>,
-    /// Packets of each edge that its receiver has not taken, by the index of the edge.
-    waiting: HashMap<usize, VecDeque<Waiting>>,
+    /// By index in the graph.
+    edges: Vec<RecordedEdge<'g>>,
+}
+
+/// An edge whose receiver is called with recorded packets.
+struct RecordedEdge<'g> {
+    edge: &'g Edge,
+    /// Name of the sender.
+    source: &'g str,
+    /// Packets that the receiver has not taken.
+    waiting: VecDeque<Waiting>,
+    /// Restarts of the sender of the last packet.
+    restarts: u32,
 }
 
 /// A recorded packet.
-#[derive(Clone)]
 struct Waiting {
     sequence: u32,
     at: Timestamp,
@@ -70,111 +87,114 @@ struct Waiting {
 }
 
 impl Waiting {
-    fn packet(&self, header: Header) -> Result<Packet, String> {
+    fn packet(&self, header: Header) -> Option<Packet> {
         let sequence = u64::from(self.sequence);
-        self.codec.decode(&self.bytes, Header { at: self.at, sequence, ..header })
+        self.codec.decode(&self.bytes, Header { at: self.at, sequence, ..header }).ok()
     }
 }
 
-impl Repeat<'_> {
+impl RecordedEdge<'_> {
+    /// Takes the packet `sequence`; earlier ones were dropped by the queue.
+    fn take(&mut self, sequence: u64, header: Header) -> Option<Packet> {
+        while let Some(found) = self.waiting.pop_front() {
+            if found.sequence == sequence as u32 {
+                return found.packet(header);
+            }
+        }
+        None
+    }
+}
+
+/// Packet of a call.
+struct Input {
+    info: InputInfo,
+    packet: Packet,
+    /// True if the sender was restarted since its previous packet.
+    restarted: bool,
+}
+
+impl<'g> Repeat<'g> {
     /// Keeps a recorded packet for its receivers and for the comparison.
     fn packet(&mut self, node: &str, output: &str, sequence: u32, at: Timestamp, bytes: &[u8]) {
         let Some(node_index) = self.graph.nodes.iter().position(|known| known.name == node) else {
             return;
         };
         let Some(port) = self.graph.nodes[node_index].def.output(output) else { return };
-        let spec = &self.graph.nodes[node_index].def.outputs[port.index()];
-        let Some(codec) = spec.codec else { return };
+        let Repeated { outputs, run, .. } = &mut self.nodes[node_index];
+        let Some(sent) = &mut outputs[port.index()] else { return };
+        let codec = sent.codec;
+        sent.recorded += 1;
+        if run.is_some() {
+            // The hash of a damaged message matches no value.
+            let value = codec.uncompressed(bytes);
+            sent.expected.push_back(StreamHash::of(at, value.as_deref().unwrap_or(bytes)));
+        }
         let mut kept: Option<Arc<[u8]>> = None;
-        for (index, edge) in self.graph.edges.iter().enumerate() {
+        for RecordedEdge { edge, waiting, .. } in &mut self.edges {
             if edge.from == (node_index, port) && self.nodes[edge.to.0].run.is_some() {
                 let bytes = kept.get_or_insert_with(|| bytes.into()).clone();
-                let waiting = Waiting { sequence, at, codec, bytes };
-                self.waiting.entry(index).or_default().push_back(waiting);
+                waiting.push_back(Waiting { sequence, at, codec, bytes });
             }
         }
-        self.nodes[node_index].expect(port, at, bytes);
     }
 
+    /// Repeats a recorded call, unless its node is not repeated.
     fn call(&mut self, record: &CallRecord) {
-        let node_index = record.node;
-        let Some(repeated) = self.nodes.get_mut(node_index) else { return };
+        let Some(repeated) = self.nodes.get_mut(record.node) else { return };
         if repeated.run.is_none() {
             return;
         }
-        if record.number != repeated.calls {
-            repeated.stop(Skipped::Incomplete);
-            return;
-        }
+        let is_next = record.number == repeated.calls;
         repeated.calls += 1;
-        let header = record.header();
-        let packet = match record.cause {
-            Cause::Packet { edge, sequence, restarts } => {
-                match self.take(edge, sequence, Header { restarts, ..header }) {
-                    Some(packet) => Some((edge, packet)),
-                    None => {
-                        self.nodes[node_index].stop(Skipped::Incomplete);
-                        return;
-                    }
-                }
-            }
-            _ => None,
-        };
-        let Some(joined) = self.joined(node_index, record) else {
-            self.nodes[node_index].stop(Skipped::Incomplete);
-            return;
-        };
-        let input = packet.map(|(edge, packet)| {
-            let edge = &self.graph.edges[edge];
-            let port = edge.to.1;
-            let name = self.input_name(node_index, port);
-            (InputInfo { port, name, source: self.graph.nodes[edge.from.0].name.clone() }, packet)
-        });
-        self.nodes[node_index].repeat(record, input, joined);
-    }
-
-    fn input_name(&self, node_index: usize, port: PortId) -> Arc<str> {
-        self.graph.nodes[node_index].def.port_name(PortKind::Input, port).into()
-    }
-
-    /// Takes the packet `sequence` from an edge; earlier ones were dropped by its queue.
-    fn take(&mut self, edge: usize, sequence: u64, header: Header) -> Option<Packet> {
-        let waiting = self.waiting.get_mut(&edge)?;
-        while let Some(found) = waiting.pop_front() {
-            if found.sequence == sequence as u32 {
-                return found.packet(header).ok();
-            }
+        let inputs = is_next.then(|| self.inputs(record)).flatten();
+        match inputs {
+            Some((input, joined)) => self.nodes[record.node].repeat(record, input, joined),
+            None => self.nodes[record.node].stop(Skipped::Incomplete),
         }
-        None
+    }
+
+    /// Packets of a call: that of the primary input, if any, and those of the secondary inputs.
+    /// `None` if they are not in the recording.
+    fn inputs(&mut self, record: &CallRecord) -> Option<(Option<Input>, Vec<Joined>)> {
+        let joined = self.joined(record)?;
+        let CallCause::Packet { edge, sequence, restarts } = record.cause else {
+            return Some((None, joined));
+        };
+        let edge = self.edges.get_mut(edge).filter(|edge| edge.edge.to.0 == record.node)?;
+        let packet = edge.take(sequence, Header { restarts, ..record.header() })?;
+        let restarted = mem::replace(&mut edge.restarts, restarts) != restarts;
+        let (port, source) = (edge.edge.to.1, edge.source.to_owned());
+        let name = self.input(record, port.index())?.name.clone();
+        let info = InputInfo { port, name, source };
+        Some((Some(Input { info, packet, restarted }), joined))
+    }
+
+    fn input(&self, record: &CallRecord, index: usize) -> Option<&'g PortSpec> {
+        let graph = self.graph;
+        graph.nodes[record.node].def.ports(PortKind::Input).get(index)
     }
 
     /// Packets of the secondary inputs. They stay for later calls, which may use them again.
-    fn joined(&mut self, node_index: usize, record: &CallRecord) -> Option<Vec<Joined>> {
+    fn joined(&mut self, record: &CallRecord) -> Option<Vec<Joined>> {
         let mut all = Vec::new();
-        for (port, wanted) in &record.joined {
-            let port = PortId::at(*port);
-            let leads = |edge: &&(usize, &Edge)| edge.1.to == (node_index, port);
-            let edges: Vec<_> = self.graph.edges.iter().enumerate().collect();
-            let edges: Vec<_> = edges.iter().filter(leads).map(|(index, _)| *index).collect();
+        for (index, wanted) in &record.joined {
+            let port = self.input(record, *index)?;
+            let is_leading = |edge: &&mut RecordedEdge<'_>| edge.edge.to == (record.node, port.id);
+            let mut edges: Vec<_> = self.edges.iter_mut().filter(is_leading).collect();
             let mut packets = Vec::new();
             for (sequence, at) in wanted {
-                let found = edges.iter().find_map(|edge| {
-                    let is_wanted = |waiting: &&Waiting| {
-                        waiting.sequence == *sequence as u32 && waiting.at.0 == *at
-                    };
-                    self.waiting.get(edge)?.iter().find(is_wanted)
-                });
-                packets.push(found?.packet(Header { at: Timestamp(*at), ..record.header() }).ok()?);
+                let mut waiting = edges.iter().flat_map(|edge| &edge.waiting);
+                let found = waiting
+                    .find(|waiting| waiting.sequence == *sequence as u32 && waiting.at.0 == *at);
+                packets.push(found?.packet(record.header())?);
             }
-            let first = wanted.first().map_or(0, |(sequence, _)| *sequence as u32);
-            for edge in edges.iter().filter(|_| edges.len() == 1) {
-                if let Some(waiting) = self.waiting.get_mut(edge) {
-                    while waiting.front().is_some_and(|waiting| waiting.sequence < first) {
-                        waiting.pop_front();
-                    }
+            // Sequence numbers of several senders say nothing about each other.
+            if let ([edge], Some((first, _))) = (&mut *edges, wanted.first()) {
+                while edge.waiting.front().is_some_and(|old| old.sequence < *first as u32) {
+                    edge.waiting.pop_front();
                 }
             }
-            all.push(Joined { port, name: self.input_name(node_index, port), packets });
+            all.push(Joined { port: port.id, name: port.name.clone(), packets });
         }
         Some(all)
     }
@@ -189,19 +209,17 @@ struct Repeated<'g> {
     skipped: Option<Skipped>,
     /// Number of repeated calls.
     calls: u64,
-    outputs: Vec<Output>,
+    /// By index of the port; `None` if its type has no codec.
+    outputs: Vec<Option<Output>>,
 }
 
 struct Run {
     node: Box<dyn DynNode>,
     context: NodeContext,
-    /// Restarts of the sender of the last packet of each edge, by input and sender.
-    restarts: HashMap<(PortId, String), u32>,
 }
 
 /// Comparison of one output.
 struct Output {
-    name: Arc<str>,
     codec: Codec,
     is_recorded: bool,
     /// Recorded packets that the node has not sent yet.
@@ -214,11 +232,11 @@ struct Output {
 impl<'g> Repeated<'g> {
     fn new(
         recording: &Recording,
-        graph: &CheckedGraph,
+        graph: &'g CheckedGraph,
         node_index: usize,
-        node: &'g CheckedNode,
         cx: &OpenCx,
     ) -> Result<Self, ReplayError> {
+        let node = &graph.nodes[node_index];
         let is_recorded = |edge: &Edge| {
             let sender = &graph.nodes[edge.from.0];
             let port = sender.def.port_name(PortKind::Output, edge.from.1);
@@ -234,9 +252,8 @@ impl<'g> Repeated<'g> {
         } else {
             None
         };
-        let outputs = node.def.outputs.iter().filter_map(|port| {
+        let output = |port: &PortSpec| {
             Some(Output {
-                name: port.name.clone(),
                 codec: port.codec?,
                 is_recorded: recording.stream(&node.name, &port.name).is_some(),
                 expected: VecDeque::new(),
@@ -244,11 +261,12 @@ impl<'g> Repeated<'g> {
                 sent: StreamHash::default(),
                 difference: None,
             })
-        });
+        };
+        let outputs: Vec<_> = node.def.outputs.iter().map(output).collect();
+        let is_compared = skipped.is_none() && outputs.iter().any(Option::is_some);
         let opener = Opener::new(graph, node_index, cx);
-        let outputs = outputs.collect();
         let mut repeated = Self { node, opener, run: None, skipped, calls: 0, outputs };
-        if skipped.is_none() && !repeated.outputs.is_empty() {
+        if is_compared {
             repeated.open()?;
         }
         Ok(repeated)
@@ -260,7 +278,7 @@ impl<'g> Repeated<'g> {
         let outputs = self.node.def.outputs.iter();
         let outputs = outputs.map(|port| (port.name.clone(), Pool::new(POOL))).collect();
         let context = NodeContext { outputs, ..NodeContext::default() };
-        self.run = Some(Run { node, context, restarts: HashMap::new() });
+        self.run = Some(Run { node, context });
         Ok(())
     }
 
@@ -270,49 +288,24 @@ impl<'g> Repeated<'g> {
         self.skipped = Some(reason);
     }
 
-    /// Registers a recorded packet of an output.
-    fn expect(&mut self, port: PortId, at: Timestamp, bytes: &[u8]) {
-        let name = self.node.def.port_name(PortKind::Output, port);
-        let Some(output) = self.outputs.iter_mut().find(|output| *output.name == *name) else {
-            return;
-        };
-        output.recorded += 1;
-        if self.run.is_some() {
-            // The hash of a damaged message matches no value.
-            let value = output.codec.uncompressed(bytes);
-            output.expected.push_back(StreamHash::of(at, value.as_deref().unwrap_or(bytes)));
-        }
-    }
-
     /// Repeats one call.
-    fn repeat(
-        &mut self,
-        record: &CallRecord,
-        mut input: Option<(InputInfo, Packet)>,
-        joined: Vec<Joined>,
-    ) {
-        let Some(run) = &mut self.run else { return };
-        let mut restarted = false;
-        if let Some((info, packet)) = &input {
-            let key = (info.port, info.source.clone());
-            let before = run.restarts.insert(key, packet.header.restarts).unwrap_or(0);
-            restarted = before != packet.header.restarts;
-        }
-        run.context.origin = record.header();
-        run.context.joined = joined;
+    fn repeat(&mut self, record: &CallRecord, mut input: Option<Input>, joined: Vec<Joined>) {
+        let Some(Run { node, context }) = &mut self.run else { return };
+        context.origin = record.header();
+        context.joined = joined;
         // A call that was canceled at any time sent nothing.
-        run.context.cancel.store(record.canceled, Ordering::Relaxed);
-        let (now, real_ns) = (Timestamp(record.now), record.real);
+        context.cancel.store(record.canceled, Ordering::Relaxed);
         let mut sent = Outbox::default();
         let ended = {
-            let caller = CallInfo { now, real_ns, restarted, context: &run.context };
-            let input = input.as_mut().map(|(info, packet)| (&*info, packet));
+            let restarted = input.as_ref().is_some_and(|input| input.restarted);
+            let (now, real_ns) = (Timestamp(record.now), record.real);
+            let caller = CallInfo { now, real_ns, restarted, context };
+            let input = input.as_mut().map(|input| (&input.info, &mut input.packet));
             let mut cx = Cx::new(caller, input, &mut sent);
-            let node = &mut run.node;
             catch_unwind(AssertUnwindSafe(|| match record.cause {
-                Cause::Due | Cause::Packet { .. } => node.process(&mut cx),
-                Cause::Cancel => node.cancel(&mut cx),
-                Cause::Finish => node.finish(&mut cx),
+                CallCause::Due | CallCause::Packet { .. } => node.process(&mut cx),
+                CallCause::Cancel => node.cancel(&mut cx),
+                CallCause::Finish => node.finish(&mut cx),
             }))
         };
         let failed = match ended {
@@ -345,11 +338,9 @@ impl<'g> Repeated<'g> {
         }
     }
 
+    /// Compares a sent packet with the next recorded one.
     fn compare(&mut self, port: usize, packet: &Packet) {
-        let name = self.node.def.port_name(PortKind::Output, PortId::at(port));
-        let Some(output) = self.outputs.iter_mut().find(|output| *output.name == *name) else {
-            return;
-        };
+        let Some(Some(output)) = self.outputs.get_mut(port) else { return };
         let number = output.sent.packets();
         let own = output.sent.add(output.codec, packet);
         if output.expected.pop_front() != Some(own) && output.difference.is_none() {
@@ -360,19 +351,20 @@ impl<'g> Repeated<'g> {
 
     fn verdicts(self) -> Vec<StreamVerdict> {
         let Self { node, skipped, outputs, .. } = self;
-        let verdict = |output: Output| {
+        let verdict = |(port, output): (&PortSpec, Option<Output>)| {
+            let output = output?;
             let packets = output.sent.packets();
             let is_missing = skipped.is_none() && packets < output.recorded;
             let missing = is_missing.then_some(Difference { packet: packets, at: None });
-            StreamVerdict {
-                output: format!("{}.{}", node.name, output.name),
+            Some(StreamVerdict {
+                output: format!("{}.{}", node.name, port.name),
                 packets: if skipped.is_some() { output.recorded } else { packets },
                 hash: output.sent.hex(),
                 recorded: output.is_recorded.then_some(output.recorded),
                 difference: output.difference.or(missing),
                 skipped,
-            }
+            })
         };
-        outputs.into_iter().map(verdict).collect()
+        node.def.outputs.iter().zip(outputs).filter_map(verdict).collect()
     }
 }

@@ -54,6 +54,15 @@ pub enum ReplayError {
         /// Streams of the recording.
         known: String,
     },
+    /// The calls belong to another graph.
+    #[error(
+        "{}: the recorded graph had other nodes or edges: check the recording with the graph file \
+         that it was made with, which it contains", path.display()
+    )]
+    OtherGraph {
+        /// Path of the file.
+        path: PathBuf,
+    },
     /// A node cannot be opened.
     #[error(transparent)]
     Open(#[from] RunError),
@@ -76,7 +85,8 @@ pub enum ReplayError {
 pub struct Recording {
     path: PathBuf,
     streams: Vec<RecordedStream>,
-    has_calls: bool,
+    /// [`calls::graph_shape`] of the recorded graph, if the calls were recorded.
+    calls: Option<String>,
     start: Option<SessionStart>,
     /// Error at the end of the file, if it was truncated.
     cut: Option<String>,
@@ -122,7 +132,9 @@ impl Recording {
             }
         }
         let channels = || (0..=u16::MAX).filter_map(|id| messages.get_channel(id));
-        let has_calls = channels().any(|channel| channel.topic == calls::CHANNEL);
+        let calls = channels().find(|channel| channel.topic == calls::CHANNEL);
+        let calls =
+            calls.map(|found| found.metadata.get(calls::SHAPE).cloned().unwrap_or_default());
         let start =
             channels().find_map(|channel| Some(SessionStart { unix_ns: begin_ns(&channel)? }));
         for found in channels().filter_map(|channel| stream(&channel)) {
@@ -142,7 +154,7 @@ impl Recording {
         Ok(Self {
             path: path.to_owned(),
             streams: streams.into_values().collect(),
-            has_calls,
+            calls,
             start,
             cut,
         })
@@ -259,14 +271,24 @@ impl Recording {
 
     /// True if the calls of the run were recorded, because it ran on the real clock.
     pub fn has_calls(&self) -> bool {
-        self.has_calls
+        self.calls.is_some()
+    }
+
+    /// Checks that `graph` is the one whose calls were recorded.
+    ///
+    /// # Errors
+    /// [`ReplayError::OtherGraph`].
+    pub(crate) fn check_graph(&self, graph: &CheckedGraph) -> Result<(), ReplayError> {
+        match &self.calls {
+            Some(shape) if *shape != calls::graph_shape(graph) => {
+                Err(ReplayError::OtherGraph { path: self.path.clone() })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Calls a function for every packet and call in file order.
-    pub(crate) fn for_each_message(
-        &self,
-        mut visit: impl FnMut(Recorded<'_>),
-    ) -> Result<(), ReplayError> {
+    pub(crate) fn for_each(&self, mut visit: impl FnMut(Recorded<'_>)) -> Result<(), ReplayError> {
         for message in messages(&self.path)? {
             let Ok(message) = message else { break };
             if message.channel.topic == calls::CHANNEL {
@@ -278,20 +300,6 @@ impl Recording {
             {
                 let (sequence, bytes) = (message.sequence, &*message.data);
                 visit(Recorded::Packet { node, output, sequence, at, bytes });
-            }
-        }
-        Ok(())
-    }
-
-    /// Calls a function for every packet in file order, with node, output, timestamp, and value.
-    pub(crate) fn for_each(
-        &self,
-        mut visit: impl FnMut(&str, &str, Timestamp, &[u8]),
-    ) -> Result<(), ReplayError> {
-        for message in messages(&self.path)? {
-            let Ok(message) = message else { break };
-            if let (Some((node, output, _)), Some(at)) = (origin(&message), captured(&message)) {
-                visit(node, output, at, &message.data);
             }
         }
         Ok(())
@@ -416,7 +424,7 @@ impl Replay {
 impl DynNode for Replay {
     fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
         if self.has_inputs {
-            // What a node sends follows a packet that it receives.
+            // A node with inputs sends only after it has received a packet.
             while self.send_due(cx)? {}
             self.wake(cx);
             return Ok(());

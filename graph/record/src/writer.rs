@@ -1,7 +1,6 @@
 //! Writer thread of a recording, which writes chunk by chunk.
 
 use std::{
-    collections::BTreeMap,
     fs::File,
     io::{self, BufWriter, ErrorKind},
     sync::{
@@ -9,14 +8,14 @@ use std::{
         atomic::Ordering,
         mpsc::{Receiver, RecvTimeoutError},
     },
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant},
 };
 
-use afferent_graph::{Codec, Timestamp};
+use afferent_graph::{Codec, SessionStart};
 use mcap::{Attachment, McapError, WriteOptions, records::MessageHeader};
 
 use crate::{
-    calls,
+    calls::{self, CallCodec},
     queue::{Counts, Head, Job, Output, Waiting},
     reason,
 };
@@ -48,7 +47,7 @@ pub(crate) struct Writer {
     channels: Vec<Channel>,
     counts: Arc<[Counts]>,
     waiting: Arc<Waiting>,
-    begin: u64,
+    start: SessionStart,
     /// File size up to the end of the last closed chunk.
     closed: u64,
     /// Size of the open chunk.
@@ -67,28 +66,25 @@ struct Channel {
 }
 
 impl Writer {
-    /// Writes the records that precede the packets: attachments, file hashes, and a channel for
-    /// each of `outputs`.
+    /// Writes the records that precede the packets: attachments, file hashes, a channel for each of
+    /// `outputs`, and one for the calls if they are recorded.
     pub(crate) fn new(
         head: Head,
         outputs: &[Output],
         counts: Arc<[Counts]>,
         waiting: Arc<Waiting>,
     ) -> Result<Self, McapError> {
-        let Head { file, hashes, options } = head;
+        let Head { file, hashes, calls, options } = head;
         let file = file.begin()?;
-        let begin = options.begin_unix_ns.unwrap_or_else(|| {
-            let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-            u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
-        });
+        let start = options.start.unwrap_or_else(SessionStart::now);
         let library = concat!("afferent ", env!("CARGO_PKG_VERSION"));
         let format = WriteOptions::new().compression(None).chunk_size(None);
         let format = format.profile("ros2").library(library);
         let mut out = format.create(BufWriter::new(file.try_clone()?))?;
         for (name, data) in &options.attachments {
             out.attach(&Attachment {
-                log_time: begin,
-                create_time: begin,
+                log_time: start.unix_ns,
+                create_time: start.unix_ns,
                 name: name.clone(),
                 media_type: media_type(name).to_owned(),
                 data: data.into(),
@@ -98,19 +94,20 @@ impl Writer {
         out.flush()?;
         let before = file.metadata()?.len();
         let mut channels = Vec::new();
-        for Output { node, port, codec } in outputs {
+        let packets = outputs.iter().map(|Output { node, port, codec }| {
+            let metadata = vec![("node", node.clone()), ("output", port.to_string())];
+            (format!("{node}/{port}"), metadata, *codec)
+        });
+        let calls = calls.map(|shape| {
+            let metadata = vec![(calls::SHAPE, shape)];
+            (calls::CHANNEL.to_owned(), metadata, Codec::of_static(&CallCodec))
+        });
+        for (topic, mut metadata, codec) in packets.chain(calls) {
+            metadata.push(("begin_ns", start.unix_ns.to_string()));
+            let metadata = metadata.into_iter().map(|(name, value)| (name.to_owned(), value));
             let schema = out.add_schema(codec.message(), "ros2msg", codec.schema().as_bytes())?;
-            let mut metadata = BTreeMap::from([("begin_ns".to_owned(), begin.to_string())]);
-            let topic = match node.is_empty() {
-                true => calls::CHANNEL.to_owned(),
-                false => {
-                    metadata.insert("node".to_owned(), node.clone());
-                    metadata.insert("output".to_owned(), port.to_string());
-                    format!("{node}/{port}")
-                }
-            };
-            let id = out.add_channel(schema, &topic, "cdr", &metadata)?;
-            channels.push(Channel { id, codec: *codec, open: 0 });
+            let id = out.add_channel(schema, &topic, "cdr", &metadata.collect())?;
+            channels.push(Channel { id, codec, open: 0 });
         }
         // In a chunk of their own, which readers find even if the file is truncated later.
         out.flush()?;
@@ -124,7 +121,7 @@ impl Writer {
             return Err(full());
         }
         let (out, bytes) = (Some(out), Vec::new());
-        Ok(Self { out, file, channels, counts, waiting, begin, closed, open: 0, end, most, bytes })
+        Ok(Self { out, file, channels, counts, waiting, start, closed, open: 0, end, most, bytes })
     }
 
     /// Writes until the queue is closed. After an error or at the maximum size it only counts.
@@ -182,13 +179,12 @@ impl Writer {
             self.finish()?;
             return Err(full());
         }
-        let on_wall = |at: Timestamp| self.begin.saturating_add_signed(at.0);
         let header = MessageHeader {
             channel_id: channel.id,
             // Gaps show packets that were not recorded.
             sequence: job.packet.header.sequence as u32,
-            log_time: on_wall(job.now),
-            publish_time: on_wall(job.packet.header.at),
+            log_time: self.start.unix_ns(job.now),
+            publish_time: self.start.unix_ns(job.packet.header.at),
         };
         channel.open += 1;
         (self.open, self.end) = (open, end);

@@ -2,18 +2,25 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::{
+    borrow::Cow,
+    fs::{self, File},
+    io::BufWriter,
     path::Path,
-    sync::atomic::{AtomicUsize, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
 use afferent_engine::{Report, RunOptions, run};
 use afferent_graph::{
-    Cx, In, Node, NodeDef, NodeError, OnFull, OpenCx, Out, Port, PortId, Timestamp,
+    Cx, In, Node, NodeDef, NodeError, OnFull, OpenCx, Out, Port, PortId, Service, Timestamp,
 };
 use afferent_messages::KeywordEvent;
-use afferent_record::{RecordOptions, Recorder, Recording, Skipped, StreamVerdict};
+use afferent_record::{RecordOptions, Recorder, Recording, ReplayError, Skipped, StreamVerdict};
 use afferent_spec::{CheckedGraph, CheckedNode, Edge, EdgePolicy};
+use serde_json::{Value, json};
 
 const WORDS: Out<KeywordEvent> = Out::at(0, "words");
 const FIRST: In<KeywordEvent> = In::at(0, "first");
@@ -92,10 +99,16 @@ impl<const SUFFIX: char> Node for Mixer<SUFFIX> {
     }
 }
 
-/// Counts executions of a call with an effect.
-static EFFECTS: AtomicUsize = AtomicUsize::new(0);
+/// Number of calls with an effect.
+#[derive(Clone, Default)]
+struct Effects(Arc<AtomicUsize>);
 
-struct Tool;
+impl Service for Effects {
+    const NAME: &'static str = "effects";
+    const HINT: &'static str = "of this test";
+}
+
+struct Tool(Effects);
 
 impl Node for Tool {
     type Params = ();
@@ -105,12 +118,12 @@ impl Node for Tool {
     const HAS_EFFECTS: bool = true;
     const LATENCY: &'static str = "none";
 
-    fn open((): (), _: &OpenCx) -> Result<Self, NodeError> {
-        Ok(Self)
+    fn open((): (), cx: &OpenCx) -> Result<Self, NodeError> {
+        Ok(Self(cx.services.need::<Effects>().cloned().unwrap_or_default()))
     }
 
     fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
-        let number = EFFECTS.fetch_add(1, Ordering::Relaxed);
+        let number = self.0.0.fetch_add(1, Ordering::Relaxed);
         let now = cx.now();
         cx.send_at(WORDS, now, event(format!("result {number}")));
         Ok(())
@@ -141,11 +154,11 @@ fn graph(mixer: NodeDef) -> CheckedGraph {
     }
 }
 
-fn record(path: &Path, options: RecordOptions) -> (CheckedGraph, Report) {
+fn record(path: &Path, cx: &OpenCx, options: RecordOptions) -> (CheckedGraph, Report) {
     let graph = graph(NodeDef::of::<Mixer<'.'>>());
     let recorder = Recorder::create(path, &graph, &options).unwrap();
     let options = RunOptions { observers: vec![recorder.clone()], ..RunOptions::default() };
-    let report = run(&graph, &OpenCx::default(), options).unwrap();
+    let report = run(&graph, cx, options).unwrap();
     let recorded = recorder.finish();
     assert_eq!((recorded.dropped(), recorded.dropped_calls, recorded.error), (0, 0, None));
     (graph, report)
@@ -159,13 +172,16 @@ fn states(verdicts: &[StreamVerdict]) -> Vec<(&str, Option<Skipped>, bool)> {
 fn calls_are_repeated_without_effects() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.mcap");
-    let (graph, report) = record(&path, RecordOptions { calls: true, ..RecordOptions::default() });
-    let effects = EFFECTS.load(Ordering::Relaxed);
-    assert!(effects > 30);
+    let effects = Effects::default();
+    let cx = OpenCx::with_service(effects.clone());
+    let options = RecordOptions { calls: true, ..RecordOptions::default() };
+    let (graph, report) = record(&path, &cx, options);
+    let executed = effects.0.load(Ordering::Relaxed);
+    assert!(executed > 30);
     let recording = Recording::open(&path).unwrap();
     assert!(recording.has_calls());
     assert_eq!(recording.streams().len(), 5, "the calls are no stream");
-    let verdicts = recording.repeat(&graph, &OpenCx::default()).unwrap();
+    let verdicts = recording.repeat(&graph, &cx).unwrap();
     let source = Some(Skipped::Source);
     let expected = [
         ("slow.words", source, true),
@@ -176,7 +192,7 @@ fn calls_are_repeated_without_effects() {
     ];
     assert_eq!(states(&verdicts), expected);
     assert_eq!(verdicts[4].packets, report.node("last").unwrap().packets_out);
-    assert_eq!(EFFECTS.load(Ordering::Relaxed), effects, "nothing was executed again");
+    assert_eq!(effects.0.load(Ordering::Relaxed), executed, "nothing was executed again");
     // Another program.
     let other = self::graph(NodeDef::of::<Mixer<'!'>>());
     let verdicts = recording.repeat(&other, &OpenCx::default()).unwrap();
@@ -196,7 +212,65 @@ fn a_recording_with_gaps_is_not_compared() {
     run(&graph, &OpenCx::default(), options).unwrap();
     let recorded = recorder.finish();
     assert!(recorded.is_full && recorded.dropped_calls > 0);
-    // What was recorded up to there repeats.
+    // The recorded part is equal.
     let verdicts = Recording::open(&path).unwrap().repeat(&graph, &OpenCx::default()).unwrap();
     assert!(verdicts[3].packets > 0 && verdicts[3].difference.is_none(), "{verdicts:?}");
+}
+
+/// Copies a recording with changed calls.
+fn change_calls(from: &Path, to: &Path, change: impl Fn(&mut Value)) {
+    let bytes = fs::read(from).unwrap();
+    let mut out = mcap::Writer::new(BufWriter::new(File::create(to).unwrap())).unwrap();
+    for message in mcap::MessageStream::new(&bytes).unwrap() {
+        let mut message = message.unwrap();
+        if message.channel.topic == "afferent/calls" {
+            let mut call =
+                serde_json::from_slice(&message.data[8..message.data.len() - 1]).unwrap();
+            change(&mut call);
+            let json = serde_json::to_vec(&call).unwrap();
+            let len = u32::try_from(json.len() + 1).unwrap().to_le_bytes();
+            message.data = Cow::Owned([&[0, 1, 0, 0], &len[..], &json, &[0]].concat());
+        }
+        out.write(&message).unwrap();
+    }
+    out.finish().unwrap();
+}
+
+#[test]
+fn damaged_calls_are_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let [path, changed] = ["run.mcap", "changed.mcap"].map(|name| folder.path().join(name));
+    let options = RecordOptions { calls: true, ..RecordOptions::default() };
+    let (graph, _) = record(&path, &OpenCx::default(), options);
+    let incomplete = |change: &dyn Fn(&mut Value)| {
+        change_calls(&path, &changed, change);
+        let recording = Recording::open(&changed).unwrap();
+        let verdicts = recording.repeat(&graph, &OpenCx::default()).unwrap();
+        assert_eq!(verdicts[3].skipped, Some(Skipped::Incomplete), "{:?}", verdicts[3]);
+    };
+    incomplete(&|call| call["number"] = json!(7));
+    incomplete(&|call| call["joined"] = json!([[70_000, [[0, 0]]]]));
+    incomplete(&|call| call["joined"] = json!([[1, [[1_000_000, 0]]]]));
+    for edge in [99, 1] {
+        let packet = json!({"packet": {"edge": edge, "sequence": 0, "restarts": 0}});
+        incomplete(&|call| call["cause"] = packet.clone());
+    }
+    change_calls(&path, &changed, |call| call["node"] = json!(99));
+    let recording = Recording::open(&changed).unwrap();
+    let verdicts = recording.repeat(&graph, &OpenCx::default()).unwrap();
+    assert!(verdicts[3].difference.is_some(), "{:?}", verdicts[3]);
+    change_calls(&path, &changed, |call| call["now"] = json!("soon"));
+    let error = Recording::open(&changed).unwrap().repeat(&graph, &OpenCx::default()).unwrap_err();
+    assert!(error.to_string().contains("the call is damaged: "), "{error}");
+}
+
+#[test]
+fn calls_of_another_graph_are_not_repeated() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.mcap");
+    let options = RecordOptions { calls: true, ..RecordOptions::default() };
+    let (mut graph, _) = record(&path, &OpenCx::default(), options);
+    graph.nodes.swap(0, 1);
+    let error = Recording::open(&path).unwrap().repeat(&graph, &OpenCx::default()).unwrap_err();
+    assert!(matches!(error, ReplayError::OtherGraph { .. }), "{error}");
 }

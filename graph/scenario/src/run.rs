@@ -7,7 +7,7 @@ use std::{
 };
 
 use afferent_engine::{ClockKind, Observer, Report, RunError, RunOptions, Session, Threads};
-use afferent_graph::{Catalog, OpenCx, SessionStart, Timestamp};
+use afferent_graph::{Catalog, OpenCx, Timestamp};
 use afferent_spec::Diagnostic;
 
 use crate::{
@@ -42,7 +42,7 @@ impl Default for Options {
 /// Runs cases on the virtual clock.
 pub struct Runner<'r> {
     catalog: &'r Catalog,
-    services: OpenCx,
+    services: &'r OpenCx,
     options: Options,
     sounds: Sounds,
 }
@@ -57,10 +57,7 @@ struct Run {
 
 impl<'r> Runner<'r> {
     /// Creates a runner for graphs with the nodes of `catalog`. Their models use `services`.
-    pub fn new(catalog: &'r Catalog, services: &OpenCx, options: Options) -> Self {
-        // Every run is at the same time.
-        let services = services.services.clone().with(SessionStart::VIRTUAL);
-        let services = OpenCx { services, ..OpenCx::default() };
+    pub fn new(catalog: &'r Catalog, services: &'r OpenCx, options: Options) -> Self {
         let sounds = Sounds::new(catalog, options.cache.clone());
         Self { catalog, services, options, sounds }
     }
@@ -69,7 +66,7 @@ impl<'r> Runner<'r> {
     pub fn run(&mut self, case: &Case) -> Outcome {
         let start = Instant::now();
         let mut outcome = Outcome::new(case);
-        let prepared = Prepared::new(case, self.catalog, &self.services, &mut self.sounds);
+        let prepared = Prepared::new(case, self.catalog, self.services, &mut self.sounds);
         match prepared {
             Ok(prepared) => self.run_prepared(case, &prepared, &mut outcome),
             Err(faults) => outcome.faults.extend(faults.into_iter().map(Fault::from)),
@@ -114,7 +111,7 @@ impl<'r> Runner<'r> {
             observers: vec![witness as Arc<dyn Observer>],
             ..RunOptions::default()
         };
-        let session = Session::start(&graph, &self.services, options)?;
+        let session = Session::start(&graph, self.services, options)?;
         drop(stage.interrupt.set(session.interrupt_handle()));
         let report: Report = match session.wait() {
             Ok(report) => report,

@@ -25,8 +25,9 @@ use std::{
 use afferent_graph::{Catalog, NodeDef, NodeError, OpenCx, ParamValues, PortId};
 
 use crate::{
-    CheckedBudget, CheckedGraph, CheckedNode, Diagnostic, Diagnostics, Edge, Graph, LoadOptions,
-    Loaded, Location, OnError, Origin,
+    CheckedBudget, CheckedGraph, CheckedNode, Diagnostic, Diagnostics, Edge, FileUse, Graph,
+    LoadOptions, Loaded, Location, OnError, Origin,
+    files::{files_of, graph_files},
     load::{
         self,
         locations::{Locations, NodeLocations},
@@ -43,6 +44,15 @@ pub struct Checked {
     pub warnings: Diagnostics,
     /// Files and values that the graph was read from; empty for a graph built in Rust.
     pub origin: Origin,
+}
+
+impl Checked {
+    /// Files that the graph was read from, and those of its nodes.
+    pub fn files(&self) -> Vec<FileUse> {
+        let nodes = &self.graph.nodes;
+        let nodes = nodes.iter().flat_map(|node| files_of(&node.name, &node.def, &node.params));
+        graph_files(&self.origin).chain(nodes.map(|(_, file)| file)).collect()
+    }
 }
 
 /// Reads the graph file `path` and checks it.

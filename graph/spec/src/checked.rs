@@ -2,11 +2,9 @@
 
 use std::time::Duration;
 
-use afferent_graph::{
-    NodeDef, OnFull, ParamKind, ParamValue, ParamValues, PortId, PortKind, Weight,
-};
+use afferent_graph::{NodeDef, OnFull, ParamValues, PortId, PortKind, Weight};
 
-use crate::{OnError, OnTimeFault, Schedule, SyncPolicy};
+use crate::{OnError, OnTimeFault, Schedule, SyncPolicy, files::files_of};
 
 /// A checked graph.
 #[derive(Debug, Clone, Default)]
@@ -90,10 +88,8 @@ pub struct CheckedNode {
 impl CheckedNode {
     /// True if a call acts on the world beyond the graph: the node type does, or it writes a file.
     pub fn has_effects(&self) -> bool {
-        let writes = |name: &str| matches!(self.params.get(name), Some(ParamValue::Path(_)));
-        let mut outputs =
-            self.def.params.iter().filter(|param| param.kind == ParamKind::OutputPath);
-        self.def.has_effects || outputs.any(|param| writes(&param.name))
+        let mut files = files_of(&self.name, &self.def, &self.params).into_iter();
+        self.def.has_effects || files.any(|(_, file)| file.is_written)
     }
 
     /// Node with default settings.

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use afferent_graph::{NodeSpec, ParamKind, ParamValue, ParamValues};
 
-use crate::{Checked, Origin};
+use crate::Origin;
 
 /// Use of a file or folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,15 +15,6 @@ pub struct FileUse {
     pub is_written: bool,
     /// User, for messages, such as `"path" of node "speaker"`.
     pub user: String,
-}
-
-impl Checked {
-    /// Files that the graph was read from, and those of its nodes.
-    pub fn files(&self) -> Vec<FileUse> {
-        let nodes = &self.graph.nodes;
-        let nodes = nodes.iter().flat_map(|node| files_of(&node.name, &node.def, &node.params));
-        graph_files(&self.origin).chain(nodes.map(|(_, file)| file)).collect()
-    }
 }
 
 /// Files that a graph was read from.

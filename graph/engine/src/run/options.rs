@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use afferent_graph::{Header, Joined, Packet, Timestamp};
+use serde::{Deserialize, Serialize};
 
 use crate::{ClockKind, Failure};
 
@@ -76,9 +77,11 @@ pub struct CallSpan<'s> {
 }
 
 /// Reason of a call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum CallCause {
     /// A time has come, or the node asked for another call.
+    #[default]
     Due,
     /// A packet.
     Packet {

@@ -1,7 +1,7 @@
 //! Figures by value, and the report that combines them.
 
 use std::{
-    sync::{Arc, PoisonError, atomic::Ordering},
+    sync::{PoisonError, atomic::Ordering},
     time::Duration,
 };
 
@@ -9,7 +9,7 @@ use afferent_graph::{PortKind, Timestamp};
 
 use crate::{
     EdgeCounts, EdgeReport, JoinCounts, NodeReport, PathReport, PoolReport, Report, RunEnd, Spread,
-    clock::ThreadClock, run::state::Shared,
+    run::state::Shared,
 };
 
 /// Figures of one thread.
@@ -40,7 +40,7 @@ pub(crate) fn report(shared: &Shared, told: &[Option<Figures>], end: RunEnd) -> 
     let graph = &*shared.graph;
     let nanos = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
     let told = || told.iter().flatten();
-    let moment = ThreadClock::new(&shared.clock, 0, Arc::default()).moment;
+    let moment = shared.clock.moment();
     let session_s = moment.now.since(Timestamp::ZERO).as_secs_f64();
     let mut nodes: Vec<_> = graph
         .nodes

@@ -38,8 +38,13 @@ pub(crate) struct Shared {
 
 impl Shared {
     pub(crate) fn fail(&self, failure: Failure) {
-        self.failure_log.lock().unwrap_or_else(PoisonError::into_inner).log(&failure);
         self.observers.iter().for_each(|observer| observer.failed(&failure));
+        self.keep(failure);
+    }
+
+    /// Logs a failure, and adds it to the report if its node has stopped.
+    fn keep(&self, failure: Failure) {
+        self.failure_log.lock().unwrap_or_else(PoisonError::into_inner).log(&failure);
         if failure.handled == Handled::Stopped {
             self.failures.lock().unwrap_or_else(PoisonError::into_inner).push(failure);
         }
@@ -52,9 +57,9 @@ impl Shared {
         }
         self.stop.stop();
         let (kind, handled) = (FailureKind::Panic, Handled::Stopped);
-        let failure = Failure { node, kind, at_ns: self.clock.real_ns(), message, handled };
-        self.failure_log.lock().unwrap_or_else(PoisonError::into_inner).log(&failure);
-        self.failures.lock().unwrap_or_else(PoisonError::into_inner).push(failure);
+        let at_ns = self.clock.moment().session_ns();
+        // No observer is told: the panic may come from one.
+        self.keep(Failure { node, kind, at_ns, message, handled });
     }
 
     /// A sink has ended. After the last one, no remaining output has a receiver: a run with

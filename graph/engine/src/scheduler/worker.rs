@@ -413,9 +413,8 @@ impl Worker {
             return;
         }
         let runner = &mut self.runners[runner_index];
-        let now = self.watch.moment.now;
-        failure.at_ns = u64::try_from(now.0).unwrap_or(0);
-        failure.handled = runner.handle(now, last);
+        failure.at_ns = self.watch.moment.session_ns();
+        failure.handled = runner.handle(self.watch.moment.now, last);
         let handled = failure.handled;
         self.shared.fail(failure);
         match handled {

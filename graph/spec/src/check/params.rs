@@ -141,7 +141,7 @@ impl<'a> Checker<'a> {
 
 /// The default of `param`, if it is a path.
 pub(super) fn default_path(param: &ParamSpec) -> Option<ParamValue> {
-    let path = param.default.as_deref().filter(|_| is_path(param.kind))?;
+    let path = param.default.as_deref().filter(|_| param.kind.is_path())?;
     Some(ParamValue::Path(path.into()))
 }
 
@@ -163,8 +163,4 @@ pub(super) fn resolve(graph: &Graph, location: Option<&Location>, value: ParamVa
         return ParamValue::Path(path);
     }
     ParamValue::Path(resolved)
-}
-
-fn is_path(kind: ParamKind) -> bool {
-    matches!(kind, ParamKind::Path | ParamKind::OutputPath)
 }
