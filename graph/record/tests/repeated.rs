@@ -255,10 +255,7 @@ fn damaged_calls_are_found() {
         let packet = json!({"packet": {"edge": edge, "sequence": 0, "restarts": 0}});
         incomplete(&|call| call["cause"] = packet.clone());
     }
-    change_calls(&path, &changed, |call| call["node"] = json!(99));
-    let recording = Recording::open(&changed).unwrap();
-    let verdicts = recording.repeat(&graph, &OpenCx::default()).unwrap();
-    assert!(verdicts[3].difference.is_some(), "{:?}", verdicts[3]);
+    incomplete(&|call| call["node"] = json!(99));
     change_calls(&path, &changed, |call| call["now"] = json!("soon"));
     let error = Recording::open(&changed).unwrap().repeat(&graph, &OpenCx::default()).unwrap_err();
     assert!(error.to_string().contains("the call is damaged: "), "{error}");
