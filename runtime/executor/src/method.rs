@@ -324,19 +324,16 @@ impl<'a> Method<'a> {
         Ok(())
     }
 
+    /// Truth of a bool, or of all elements of a tensor.
     fn condition(&self, value: u32) -> Result<bool, Error> {
         match self.values.get(value as usize).map(Cell::get) {
             Some(EValue::Bool(truth)) => Ok(truth),
-            Some(EValue::Int(number)) => Ok(number != 0),
             Some(EValue::Tensor(slot)) => {
                 let cell = self.slots.get(slot as usize);
                 let cell = cell.ok_or(Error::Internal { reason: "a tensor value has a slot" })?;
                 // SAFETY: no call is active, so nothing writes the slots.
                 let view = unsafe { &*cell.get() }.view()?;
-                match view.data::<afferent_core::Bool>()? {
-                    [truth] => Ok(truth.get()),
-                    _ => Err(Error::InvalidTensor { reason: "a condition has one element" }),
-                }
+                Ok(view.data::<afferent_core::Bool>()?.iter().all(|truth| truth.get()))
             }
             _ => Err(Error::InvalidTensor { reason: "a condition is a boolean" }),
         }

@@ -37,7 +37,7 @@ pub enum Instruction<'a> {
     },
     /// Jumps if the condition is false. A tensor of bools is false if any element is false.
     JumpFalse {
-        /// Value index of the condition, a bool or a tensor of bools.
+        /// Value index of the condition: a tensor of bools, or a scalar that is a bool at run time.
         condition: u32,
         /// Index of the next instruction; the number of instructions ends the method.
         destination: u32,
@@ -106,17 +106,18 @@ fn check_move(plan: &MethodPlan<'_>, from: u32, to: u32) -> FieldResult<()> {
     Err(MOVE_CALL_TO.error(ErrorKind::WrongValueType { value: to, expected }))
 }
 
+/// Checks that a value can be a condition. The exporter writes 0 for a bool that an instruction
+/// computes, so the type of a scalar is known only at run time.
 fn check_condition(plan: &MethodPlan<'_>, value: u32) -> FieldResult<()> {
     let evalue = plan.value_tables().get(value as usize)?;
-    let is_bool = match ValueType::of(&evalue)? {
-        ValueType::Bool => true,
+    let is_valid = match ValueType::of(&evalue)? {
         ValueType::Tensor => {
             let tensor = EVALUE_VAL.required(evalue.table(EVALUE_VAL)?)?;
             tensor.scalar::<u8>(TENSOR_SCALAR_TYPE)? == ScalarType::Bool as u8
         }
-        _ => false,
+        other => other.is_scalar(),
     };
-    let expected = "a bool or a tensor of bools";
+    let expected = "a scalar or a tensor of bools";
     let error = JUMP_FALSE_CONDITION.error(ErrorKind::WrongValueType { value, expected });
-    if is_bool { Ok(()) } else { Err(error) }
+    if is_valid { Ok(()) } else { Err(error) }
 }

@@ -202,7 +202,7 @@ fn instructions() {
     let message = "method 0, instruction 1: JumpFalseCall.destination_instruction is 7, out of range for 7 entries";
     check_i32(&jump, field(JUMP_FALSE_DESTINATION), le(7), message);
     let message = "method 0, instruction 1: JumpFalseCall.cond_value_index refers to value 0, which is \
-                   not a bool or a tensor of bools";
+                   not a scalar or a tensor of bools";
     check_i32(&jump, field(JUMP_FALSE_CONDITION), le(0), message);
     let message =
         "method 0, instruction 5: FreeCall.value_index refers to value 9, which is not a tensor";

@@ -48,6 +48,16 @@ def cond_dynamic():
 
 
 @program
+def cond_scalar():
+    """A condition that is computed from scalars."""
+    def choose(x, n):
+        return torch.cond(x.shape[0] + n.item() > 6, lambda x: x + x, lambda x: x * x, [x])
+    note = "the exporter writes the condition as the int 0; it is a bool at run time"
+    cases = [(torch.full((size,), 3.0), torch.tensor(n)) for size, n in [(8, 1), (4, 1), (5, 2)]]
+    return simple(note, choose, *cases, shapes=({0: Dim("n", min=2, max=8)}, {}))
+
+
+@program
 def cond_twice():
     """Two conditions with results that are used after both."""
     def choose(x):
