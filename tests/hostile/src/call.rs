@@ -1,6 +1,10 @@
 //! Calls an operator with arguments that are derived from bytes, valid and invalid ones.
 
+mod huge;
+
 use afferent_core::{Arg, Argument, Call, Error, Kernel, Scalar, ScalarType, Tensor, numel};
+
+pub use self::huge::call_with_huge_integers;
 
 /// Memory limit of a call, in bytes.
 const MEMORY_LIMIT: usize = 4 << 20;
@@ -72,7 +76,7 @@ const DTYPES: &[ScalarType] = &[
 ];
 
 /// Strings that operators accept, and one that they do not.
-const STRINGS: &[&str] = &["none", "tanh", "trunc", "floor", "mean", "sum", "?"];
+const STRINGS: &[&str] = &["none", "tanh", "trunc", "floor", "mean", "sum", "amax", "prod", "?"];
 
 /// Choices, one byte each; 0 after the last byte.
 struct Choices<'b>(&'b [u8]);
@@ -124,8 +128,12 @@ pub fn call(bytes: &[u8]) -> Result<(), Error> {
 /// # Panics
 /// If there is no such operator.
 pub fn call_named(name: &str, bytes: &[u8]) -> Result<(), Error> {
-    let kernel = kernels().find(|kernel| kernel.name == name).expect("the operator exists");
-    run(kernel, &mut Choices(bytes))
+    run(find(name), &mut Choices(bytes))
+}
+
+/// Finds the operator `name`.
+fn find(name: &str) -> &'static Kernel {
+    kernels().find(|kernel| kernel.name == name).expect("the operator exists")
 }
 
 /// Names of all operators.
@@ -146,8 +154,11 @@ fn run(kernel: &Kernel, choices: &mut Choices<'_>) -> Result<(), Error> {
     let dtype = choices.of(DTYPES);
     let mut base: Vec<usize> = (0..choices.below(6)).map(|_| choices.of(SIZES)).collect();
     shrink(&mut base);
-    let mut owned: Vec<OwnedArgument> =
-        kernel.args.iter().map(|&arg| argument(arg, dtype, &base, choices)).collect();
+    let args = kernel.args.iter().map(|&arg| argument(arg, dtype, &base, choices));
+    run_owned(kernel, args.collect())
+}
+
+fn run_owned(kernel: &Kernel, mut owned: Vec<OwnedArgument>) -> Result<(), Error> {
     let mut arguments: Vec<Argument<'_>> =
         owned.iter_mut().map(OwnedArgument::as_argument).collect();
     let result = Call::with_memory_limit(kernel, MEMORY_LIMIT).run(&mut arguments);

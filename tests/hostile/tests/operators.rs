@@ -1,4 +1,4 @@
-//! Each operator with random arguments returns a result or an error.
+//! Each operator returns a result or an error for random arguments and for huge numbers.
 
 use afferent_tests_hostile::{Random, call};
 
@@ -17,4 +17,12 @@ fn random_arguments_never_panic() {
     }
     println!("{completed} calls completed, {rejected} were rejected");
     assert!(completed > 1000 && rejected > 1000, "{completed} {rejected}");
+}
+
+#[test]
+fn huge_integers_take_no_time() {
+    let results = call::names().flat_map(call::call_with_huge_integers);
+    let (completed, rejected): (Vec<_>, Vec<_>) = results.partition(Result::is_ok);
+    println!("{} calls completed, {} were rejected", completed.len(), rejected.len());
+    assert!(completed.len() > 1000 && rejected.len() > 1000);
 }

@@ -45,10 +45,10 @@ fn histc<A: Float>(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<()
     if !is_finite(low) || !is_finite(high) || low > high {
         return Err(invalid(2, "a finite range that does not decrease"));
     }
-    let counts = cx.scratch::<u64>(bins)?;
-    counts.fill(0);
     let mut out = args.out(4)?;
     out.resize(&[bins])?;
+    let counts = cx.scratch::<u64>(bins)?;
+    counts.fill(0);
     let scale = A::from_double(bins as f64);
     reader.for_each_chunk(0, 1, x.numel(), |chunk| {
         for &x in chunk {
@@ -109,6 +109,20 @@ mod tests {
         assert_eq!(run(&[3.0, 3.0], 3, 0.0, 0.0), Ok(vec![0.0, 2.0, 0.0]));
         assert_eq!(run(&[], 2, 0.0, 0.0), Ok(vec![0.0, 0.0]));
         assert_eq!(run(&[f32::NAN, 1.0], 1, 0.0, 2.0), Ok(vec![1.0]));
+    }
+
+    #[test]
+    fn more_bins_than_the_output_holds_take_no_memory() {
+        let (x, mut out) = (Tensor::from_slice(&[1.0_f32]), Tensor::from_slice::<f32>(&[0.0]));
+        let mut arguments = [
+            Argument::Tensor(&x),
+            Argument::Scalar(Scalar::Int(1 << 40)),
+            Argument::Scalar(Scalar::Double(0.0)),
+            Argument::Scalar(Scalar::Double(1.0)),
+            Argument::Out(&mut out),
+        ];
+        let result = Call::with_memory_limit(&KERNELS[0], 1 << 20).run(&mut arguments);
+        assert!(matches!(result, Err(Error::MemoryAllocationFailed { .. })), "{result:?}");
     }
 
     #[test]

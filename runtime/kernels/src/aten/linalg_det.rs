@@ -70,16 +70,20 @@ impl Outputs<'_, '_, '_> {
         if rows != len {
             return Err(square);
         }
-        let mut index = 1;
+        let (mut index, mut is_empty) = (1, false);
         for result in self.results.iter_mut().flatten() {
             check_dtype(result.dtype(), a.dtype(), index)?;
             result.resize(batch)?;
+            is_empty |= result.numel() == 0;
             index += 1;
         }
         check_dtype(self.lu.dtype(), a.dtype(), index)?;
         check_dtype(self.pivots.dtype(), ScalarType::Int, index + 1)?;
         self.lu.resize(a.sizes())?;
         self.pivots.resize(&a.sizes()[..batch.len() + 1])?;
+        if is_empty {
+            return Ok(());
+        }
         let words = len.checked_mul(len).and_then(|words| words.checked_add(len));
         let words = words.ok_or(Error::OutOfResources { bytes: usize::MAX })?;
         let (pivots, matrix) = cx.scratch::<u64>(words)?.split_at_mut(len);
@@ -212,7 +216,10 @@ mod tests {
         assert_eq!(run(&Tensor::zeros(ScalarType::Double, &[0, 0])).unwrap().0, [1.0]);
         assert_eq!(run(&Tensor::zeros(ScalarType::Double, &[3, 3])).unwrap().0, [0.0]);
         let empty: (Vec<f64>, Vec<i32>) = (vec![], vec![]);
-        assert_eq!(run(&Tensor::zeros(ScalarType::Double, &[0, 2, 2])), Ok(empty));
+        for len in [2, 1 << 20] {
+            let none = Tensor::zeros(ScalarType::Double, &[0, len, len]);
+            assert_eq!(run(&none), Ok(empty.clone()));
+        }
     }
 
     #[test]

@@ -49,6 +49,9 @@ fn upsample_bilinear2d<A: Float>(
     let [rows, columns] = target.sizes;
     let mut out = args.out(4)?;
     out.resize(&with_spatial_sizes(x.sizes(), [1, rows, columns], 2)?)?;
+    if out.numel() == 0 {
+        return Ok(());
+    }
     let (planes, strides) = plane_loops(&x, &out, 2)?;
     let overflow = Error::OutOfResources { bytes: usize::MAX };
     let len = columns.checked_mul(6).and_then(|len| len.checked_add(width)).ok_or(overflow)?;
@@ -217,6 +220,9 @@ mod tests {
         check(&x, size(4), false, &[0.0, 1.0, 3.0, 4.0]);
         check(&x, size(5), true, &[0.0, 1.0, 2.0, 3.0, 4.0]);
         check(&x, size(1), true, &[0.0]);
+        // An empty output of any size takes no memory.
+        let empty = Tensor::zeros(ScalarType::Float, &[0, 1, 1, 2]);
+        check(&empty, size(1 << 40), false, &[]);
     }
 
     #[test]

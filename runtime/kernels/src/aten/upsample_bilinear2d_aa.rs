@@ -54,6 +54,9 @@ fn upsample<A: Float>(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result
     let (align_corners, scales) = (args.bool(2)?, [args.opt_double(3)?, args.opt_double(4)?]);
     let mut out = args.out(5)?;
     out.resize(&with_spatial_sizes(x.sizes(), [1, rows, columns], 2)?)?;
+    if out.numel() == 0 {
+        return Ok(());
+    }
     let (planes, strides) = plane_loops(&x, &out, 2)?;
     let vertical = Filter::<A>::new(height, rows, align_corners, scales[0]);
     let horizontal = Filter::<A>::new(width, columns, align_corners, scales[1]);
@@ -201,6 +204,13 @@ mod tests {
         let x = Tensor::new(&[1, 1, 1, 4], &[0.0_f32, 7.0, 7.0, 14.0]).unwrap();
         // Weights ¾, ¾, ¼ for the first three pixels, and mirrored for the last three.
         check(&x, [1, 2], &[4.0, 10.0]);
+    }
+
+    #[test]
+    fn empty_output_of_any_size_takes_no_time() {
+        let x = Tensor::zeros(ScalarType::Float, &[0, 1, 1, 2]);
+        check(&x, [1 << 60, 1], &[]);
+        check(&x, [1, 1 << 60], &[]);
     }
 
     #[test]
