@@ -4,7 +4,7 @@ use std::{borrow::Cow, fmt, marker::PhantomData, ops::Deref, sync::Arc};
 
 use crate::{
     Codec, DynNode, Node, NodeError, OnFull, OpenCx, Param, ParamError, ParamKind, ParamValue,
-    ParamValues, Params, PayloadType, Port, PortId, PortKind, Weight, param::Rule,
+    ParamValues, Params, PayloadType, Port, PortId, PortKind, Weight, WireCodec, param::Rule,
 };
 
 /// Builds nodes of one kind. Implemented for every [`Node`] by [`Typed`]; implemented by hand where
@@ -75,6 +75,7 @@ pub struct PortSpec {
     pub interpolates: bool,
     pub in_step: bool,
     pub codec: Option<Codec>,
+    pub wire: Option<&'static dyn WireCodec>,
     pub help: Arc<str>,
 }
 
@@ -111,12 +112,26 @@ impl From<&Port> for PortSpec {
             interpolates,
             in_step,
             codec,
+            wire,
             help,
             ..
         } = *port;
         let [name, ty, help] = [name, ty, help].map(Arc::from);
         let (id, codec) = (PortId::at(0), codec.map(Codec::from));
-        Self { id, kind, name, ty, on_full, optional, many, interpolates, in_step, codec, help }
+        Self {
+            id,
+            kind,
+            name,
+            ty,
+            on_full,
+            optional,
+            many,
+            interpolates,
+            in_step,
+            codec,
+            wire,
+            help,
+        }
     }
 }
 
@@ -134,6 +149,7 @@ impl PortSpec {
             interpolates: ty.interpolates,
             in_step: false,
             codec: ty.record,
+            wire: ty.wire,
             help: "".into(),
         }
     }

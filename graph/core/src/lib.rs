@@ -11,6 +11,7 @@
 //! | `payload_type` | payload types as values, for types known only at run time                |
 //! | `session_start` | civil time of the session clock                                    |
 //! | `codec`   | how values are written to recordings                                     |
+//! | `wire`    | how values travel between processes and machines                         |
 //! | `port`    | typed, named ends of a stream                                            |
 //! | `param`   | the settings of a node, declared once with unit, range and default       |
 //! | `node`    | what a node is, and the entry of a node list                             |
@@ -38,8 +39,9 @@ mod session_start;
 mod test_payload;
 mod threading;
 mod time;
+mod wire;
 
-pub use afferent_core::{Service, ServiceMissing, Services};
+pub use afferent_core::{AlignedBytes, ForeignBytes, Memory, Service, ServiceMissing, Services};
 pub use bench::{DynBench, NodeBench, Sent};
 pub use catalog::{Catalog, PayloadConflict};
 pub use codec::{Codec, RecordCodec};
@@ -58,3 +60,4 @@ pub use payload_type::{Dynamic, PayloadType};
 pub use port::{AnyIn, In, Out, Port, PortId, PortKind, lower, port_index};
 pub use session_start::SessionStart;
 pub use time::Timestamp;
+pub use wire::WireCodec;

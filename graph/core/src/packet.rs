@@ -59,6 +59,9 @@ pub trait AnyPayload: Any + Send + Sync {
     /// See [`Payload::bulk_bytes`](crate::Payload::bulk_bytes).
     fn bulk_bytes(&self) -> usize;
 
+    /// See [`Payload::release_foreign`](crate::Payload::release_foreign).
+    fn release_foreign(&mut self);
+
     /// See [`Payload::interpolate`](crate::Payload::interpolate); `None` when `later` is of another
     /// type, or the type cannot be interpolated.
     fn interpolated(
@@ -295,8 +298,9 @@ fn release(cell: Shared) {
 }
 
 /// Returns a cell without holders to its pool.
-fn return_to_pool(idle: Idle) {
+fn return_to_pool(mut idle: Idle) {
     if let Some(pool) = idle.pool().upgrade() {
+        idle.payload_mut().release_foreign();
         // If the pool is full, the value is freed.
         drop(pool.free.push(idle));
     }
@@ -325,6 +329,18 @@ mod tests {
 
     impl Payload for Bytes {
         const TYPE: &'static str = "test/Bytes";
+    }
+
+    /// A value that borrows memory.
+    #[derive(Clone, Default)]
+    struct Borrowed(Option<Arc<()>>);
+
+    impl Payload for Borrowed {
+        const TYPE: &'static str = "test/Borrowed";
+
+        fn release_foreign(&mut self) {
+            self.0 = None;
+        }
     }
 
     fn packet(pool: &Pool) -> (Packet, *const u8) {
@@ -362,6 +378,21 @@ mod tests {
         drop(second);
         let again: Vec<_> = (0..2).map(|_| packet(&pool)).collect();
         assert!(again.iter().any(|(_, a)| *a == address));
+    }
+
+    #[test]
+    fn a_value_in_a_pool_borrows_no_memory() {
+        let (pool, memory) = (Pool::new(4), Arc::new(()));
+        let mut sent = pool.loan::<Borrowed>();
+        sent.0 = Some(memory.clone());
+        let packet = sent.into_packet(Header::default());
+        let shared = packet.clone();
+        drop(packet);
+        assert_eq!(Arc::strong_count(&memory), 2, "it is still held");
+        let mut unsent = pool.loan::<Borrowed>();
+        unsent.0 = Some(memory.clone());
+        drop((shared, unsent));
+        assert_eq!((Arc::strong_count(&memory), pool.free()), (1, 2));
     }
 
     #[test]

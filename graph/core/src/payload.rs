@@ -2,7 +2,7 @@
 
 use std::any::Any;
 
-use crate::{AnyPayload, Field, Header, Packet, Pool, RecordCodec};
+use crate::{AnyPayload, Field, Header, Packet, Pool, RecordCodec, WireCodec};
 
 crate::choices! {
     /// Policy for a packet that arrives at a full queue, by its words in graph files.
@@ -35,6 +35,9 @@ pub trait Payload: Any + Send + Sync + Default + Clone {
     /// Codec of recordings; `None` if values are not recorded.
     const CODEC: Option<&'static dyn RecordCodec> = None;
 
+    /// Codec between processes and machines; `None` if values stay in their process.
+    const WIRE: Option<&'static dyn WireCodec> = None;
+
     /// Name of the type of this value: [`Payload::TYPE`], except of [`Dynamic`](crate::Dynamic) values.
     fn ty(&self) -> &str {
         Self::TYPE
@@ -49,6 +52,11 @@ pub trait Payload: Any + Send + Sync + Default + Clone {
     fn bulk_bytes(&self) -> usize {
         0
     }
+
+    /// Releases memory that the value borrows, such as that of a foreign tensor
+    /// (`Tensor::release_foreign`). Called when the value returns to its pool, where it may wait for
+    /// any time.
+    fn release_foreign(&mut self) {}
 
     /// Makes `into` what the value was between this one and a `later` one: `share` is 0 here and 1
     /// there.
@@ -68,6 +76,10 @@ impl<T: Payload> AnyPayload for T {
 
     fn bulk_bytes(&self) -> usize {
         Payload::bulk_bytes(self)
+    }
+
+    fn release_foreign(&mut self) {
+        Payload::release_foreign(self);
     }
 
     fn interpolated(

@@ -2,7 +2,7 @@
 
 use std::{any::TypeId, borrow::Cow, fmt, sync::Arc};
 
-use crate::{Codec, OnFull, Payload};
+use crate::{Codec, OnFull, Payload, WireCodec, wire::DynamicWire};
 
 /// Descriptor of a payload type.
 #[derive(Clone)]
@@ -17,6 +17,8 @@ pub struct PayloadType {
     pub rust: TypeId,
     /// Codec of recordings.
     pub record: Option<Codec>,
+    /// Codec between processes and machines.
+    pub wire: Option<&'static dyn WireCodec>,
 }
 
 impl PayloadType {
@@ -31,6 +33,7 @@ impl PayloadType {
                 Some(codec) => Some(Codec::of_static(codec)),
                 None => None,
             },
+            wire: T::WIRE,
         }
     }
 
@@ -51,6 +54,7 @@ pub struct Dynamic {
 
 impl Payload for Dynamic {
     const TYPE: &'static str = "dynamic";
+    const WIRE: Option<&'static dyn WireCodec> = Some(&DynamicWire);
 
     fn ty(&self) -> &str {
         self.ty.as_ref().map_or(Self::TYPE, |ty| &ty.name)

@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use crate::{OnFull, Payload, RecordCodec};
+use crate::{OnFull, Payload, RecordCodec, WireCodec};
 
 /// Index of a port among the inputs, or the outputs, of its node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -62,6 +62,8 @@ pub struct Port {
     pub in_step: bool,
     /// Codec of recordings.
     pub codec: Option<&'static dyn RecordCodec>,
+    /// Codec between processes and machines.
+    pub wire: Option<&'static dyn WireCodec>,
     /// Meaning, unit and rate.
     pub help: &'static str,
 }
@@ -82,6 +84,7 @@ impl Port {
             interpolates,
             in_step,
             codec: None,
+            wire: None,
             help: "",
         }
     }
@@ -89,13 +92,13 @@ impl Port {
     /// The input `name`, with payload `T`.
     pub const fn input<T: Payload>(name: &'static str) -> Self {
         let port = Self::new(name, PortKind::Input, T::TYPE, T::ON_FULL);
-        Self { interpolates: T::INTERPOLATES, codec: T::CODEC, ..port }
+        Self { interpolates: T::INTERPOLATES, codec: T::CODEC, wire: T::WIRE, ..port }
     }
 
     /// The output `name`, with payload `T`.
     pub const fn output<T: Payload>(name: &'static str) -> Self {
         let port = Self::new(name, PortKind::Output, T::TYPE, T::ON_FULL);
-        Self { codec: T::CODEC, ..port }
+        Self { codec: T::CODEC, wire: T::WIRE, ..port }
     }
 
     /// The input `name`, which takes every payload.

@@ -11,6 +11,7 @@
 //! | `backend` | backends, delegates, the weight cache |
 //! | `error` | errors of kernels, delegates and tensors |
 //! | `tensor`, `call` | owned tensors; kernel calls without a program (feature `alloc`) |
+//! | `aligned_bytes`, `foreign` | memory of tensors: allocated, or of another owner (feature `alloc`) |
 //! | `services` | typed map of services (feature `alloc`) |
 //!
 //! **Invariant:** this crate opens no file, starts no thread, reads no clock and, without the
@@ -22,11 +23,15 @@
 #[cfg(feature = "alloc")]
 extern crate alloc;
 
+#[cfg(feature = "alloc")]
+mod aligned_bytes;
 mod args;
 mod backend;
 #[cfg(feature = "alloc")]
 mod call;
 mod error;
+#[cfg(feature = "alloc")]
+mod foreign;
 mod kernel;
 mod scalar_type;
 #[cfg(feature = "alloc")]
@@ -38,6 +43,8 @@ mod tensor;
 mod value;
 mod view;
 
+#[cfg(feature = "alloc")]
+pub use aligned_bytes::AlignedBytes;
 pub use args::{Args, IntList, Signature, TensorList};
 pub use backend::{Backend, CompileSpec, Delegate, DelegateHandle, DelegateSource};
 #[cfg(feature = "alloc")]
@@ -45,6 +52,8 @@ pub use backend::{SharedBytes, WeightCache};
 #[cfg(feature = "alloc")]
 pub use call::{Argument, Call};
 pub use error::{BlobEntry, Error};
+#[cfg(feature = "alloc")]
+pub use foreign::{ForeignBytes, Memory};
 pub use kernel::{
     Arg, Kernel, KernelContext, KernelFn, KernelLists, OpPattern, Workers, find_kernel,
     select_kernels,
@@ -57,7 +66,7 @@ pub use shape::{
 };
 pub use slot::{Dynamism, SlicePosition, TensorMut, TensorSlot};
 #[cfg(feature = "alloc")]
-pub use tensor::{AlignedBytes, Tensor};
+pub use tensor::Tensor;
 pub use value::{EValue, Scalar};
 pub use view::TensorView;
 

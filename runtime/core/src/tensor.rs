@@ -1,99 +1,17 @@
 //! Owned tensor.
 
-use alloc::{boxed::Box, vec, vec::Vec};
-
-use bytemuck::allocation::try_zeroed_slice_box;
+use alloc::{vec, vec::Vec};
 
 use crate::{
-    CONTIGUOUS_DIM_ORDER, Element, Error, ScalarType, TensorView, numel,
+    AlignedBytes, CONTIGUOUS_DIM_ORDER, Element, Error, ForeignBytes, ScalarType, TensorView,
+    numel,
     shape::{MAX_DIMS, is_dim_order},
+    view::check_parts,
 };
 
-/// Heap memory aligned to 64 bytes, the width of the widest vector registers.
-#[derive(Default)]
-pub struct AlignedBytes {
-    /// Allocation with slack; the aligned bytes begin at byte `start`. The default alignment lets
-    /// the allocator use zeroed pages of the system. With a greater alignment it writes the zeros.
-    words: Box<[u64]>,
-    start: usize,
-    len: usize,
-}
-
-impl AlignedBytes {
-    const ALIGNMENT: usize = 64;
-
-    /// Allocates `len` zero bytes.
-    ///
-    /// # Panics
-    /// If the allocation fails.
-    pub fn zeroed(len: usize) -> Self {
-        Self::try_zeroed(len).expect("the allocator has enough memory")
-    }
-
-    /// Allocates `len` zero bytes; `None` if the allocation fails.
-    pub fn try_zeroed(len: usize) -> Option<Self> {
-        if len == 0 {
-            return Some(Self::default());
-        }
-        let count = len.div_ceil(8).checked_add(Self::ALIGNMENT / 8)?;
-        let words = try_zeroed_slice_box::<u64>(count).ok()?;
-        let start = words.as_ptr().addr().wrapping_neg() % Self::ALIGNMENT;
-        Some(Self { words, start, len })
-    }
-
-    /// Changes the length; new bytes are zero. `None` if the allocation fails; then nothing
-    /// changes.
-    pub fn try_resize(&mut self, len: usize) -> Option<()> {
-        let kept = self.len.min(len);
-        if self.start.checked_add(len)? <= self.words.len() * 8 {
-            self.len = len;
-            self.as_mut_slice()[kept..].fill(0);
-        } else {
-            let mut bytes = Self::try_zeroed(len)?;
-            bytes.as_mut_slice()[..kept].copy_from_slice(&self.as_slice()[..kept]);
-            *self = bytes;
-        }
-        Some(())
-    }
-
-    /// The bytes.
-    pub fn as_slice(&self) -> &[u8] {
-        &bytemuck::cast_slice(&self.words)[self.start..][..self.len]
-    }
-
-    /// The bytes.
-    pub fn as_mut_slice(&mut self) -> &mut [u8] {
-        &mut bytemuck::cast_slice_mut(&mut self.words)[self.start..][..self.len]
-    }
-}
-
-impl AsRef<[u8]> for AlignedBytes {
-    fn as_ref(&self) -> &[u8] {
-        self.as_slice()
-    }
-}
-
-impl Clone for AlignedBytes {
-    fn clone(&self) -> Self {
-        Self::from(self.as_slice())
-    }
-}
-
-impl core::fmt::Debug for AlignedBytes {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "AlignedBytes({})", self.len)
-    }
-}
-
-impl From<&[u8]> for AlignedBytes {
-    fn from(bytes: &[u8]) -> Self {
-        let mut copy = Self::zeroed(bytes.len());
-        copy.as_mut_slice().copy_from_slice(bytes);
-        copy
-    }
-}
-
-/// Dense tensor that owns its elements.
+/// Dense tensor that owns its elements, or borrows them from [foreign memory](ForeignBytes).
+///
+/// Foreign memory is copied before the first change; until then a clone holds the same memory.
 #[derive(Clone)]
 pub struct Tensor {
     dtype: ScalarType,
@@ -156,6 +74,43 @@ impl Tensor {
         Ok(Self { dtype, sizes: sizes.to_vec(), dim_order: dim_order.to_vec(), bytes })
     }
 
+    /// Tensor laid out in `dim_order` that borrows `bytes`, or copies them if they are not aligned
+    /// to [`AlignedBytes::ALIGNMENT`].
+    ///
+    /// # Errors
+    /// [`Error::InvalidTensor`] if the parts do not describe a tensor, [`Error::OutOfResources`] if
+    /// the allocation for a copy fails.
+    pub fn from_foreign(
+        dtype: ScalarType,
+        sizes: &[usize],
+        dim_order: &[u8],
+        bytes: ForeignBytes,
+    ) -> Result<Self, Error> {
+        let len = bytes.len();
+        check_parts(dtype, sizes, dim_order, len)?;
+        let bytes = AlignedBytes::try_from_foreign(bytes);
+        let bytes = bytes.ok_or(Error::OutOfResources { bytes: len })?;
+        Ok(Self { dtype, sizes: sizes.to_vec(), dim_order: dim_order.to_vec(), bytes })
+    }
+
+    /// True if the elements are borrowed from foreign memory.
+    pub fn is_foreign(&self) -> bool {
+        self.bytes.is_foreign()
+    }
+
+    /// Releases foreign memory: the tensor is empty afterwards, of the same dtype and rank, or of
+    /// rank 1 if it was a scalar. A tensor that owns its elements does not change.
+    pub fn release_foreign(&mut self) {
+        if self.bytes.is_foreign() {
+            self.bytes = AlignedBytes::default();
+            self.sizes.fill(0);
+            if self.sizes.is_empty() {
+                self.sizes.push(0);
+                self.dim_order.push(0);
+            }
+        }
+    }
+
     /// Borrows the tensor for reading.
     pub fn view(&self) -> TensorView<'_> {
         TensorView::from_checked(self.dtype, &self.sizes, &self.dim_order, self.bytes.as_slice())
@@ -188,7 +143,13 @@ impl Tensor {
     /// As [`Tensor::try_zeros`]; the tensor is unchanged then.
     pub fn resize(&mut self, sizes: &[usize]) -> Result<(), Error> {
         let len = byte_len(self.dtype, sizes)?;
-        self.bytes.try_resize(len).ok_or(Error::OutOfResources { bytes: len })?;
+        let missing = Error::OutOfResources { bytes: len };
+        if self.bytes.is_foreign() {
+            // The elements need not be copied.
+            self.bytes = AlignedBytes::try_zeroed(len).ok_or(missing)?;
+        } else {
+            self.bytes.try_resize(len).ok_or(missing)?;
+        }
         if sizes.len() != self.sizes.len() {
             self.dim_order.clear();
             self.dim_order.extend_from_slice(&CONTIGUOUS_DIM_ORDER[..sizes.len()]);
@@ -212,7 +173,10 @@ impl Tensor {
         Ok(())
     }
 
-    /// Elements in memory order, as bytes.
+    /// Elements in memory order, as bytes. Foreign memory is copied first.
+    ///
+    /// # Panics
+    /// If the allocation for that copy fails.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         self.bytes.as_mut_slice()
     }
@@ -225,13 +189,17 @@ impl Tensor {
         self.view().data()
     }
 
-    /// Elements in memory order.
+    /// Elements in memory order. Foreign memory is copied first.
     ///
     /// # Errors
-    /// [`Error::DtypeMismatch`] if `T` is not the element type of the tensor.
+    /// [`Error::DtypeMismatch`] if `T` is not the element type of the tensor,
+    /// [`Error::OutOfResources`] if the allocation for that copy fails.
     pub fn data_mut<T: Element>(&mut self) -> Result<&mut [T], Error> {
         if T::DTYPE != self.dtype {
             return Err(Error::DtypeMismatch { expected: T::DTYPE, found: self.dtype });
+        }
+        if self.bytes.try_make_own().is_none() {
+            return Err(Error::OutOfResources { bytes: self.view().bytes().len() });
         }
         let cast = bytemuck::try_cast_slice_mut(self.bytes.as_mut_slice());
         cast.map_err(|_| Error::Internal { reason: "the bytes of a tensor are aligned" })
@@ -264,7 +232,10 @@ impl core::fmt::Debug for Tensor {
 
 #[cfg(test)]
 mod tests {
+    use alloc::sync::Arc;
+
     use super::*;
+    use crate::Memory;
 
     #[test]
     fn failed_resize_changes_nothing() {
@@ -284,5 +255,72 @@ mod tests {
             assert_eq!(tensor.data::<f32>(), Ok(&[1.0, 2.0][..]));
         }
         assert!(AlignedBytes::zeroed(8).try_resize(usize::MAX).is_none());
+    }
+
+    fn memory() -> (Arc<dyn Memory>, ForeignBytes) {
+        let values = [1.0_f32, 2.0, 3.0, 4.0, 5.0, 6.0];
+        let memory = AlignedBytes::from(bytemuck::cast_slice(&values));
+        let memory: Arc<dyn Memory> = Arc::new(memory);
+        (memory.clone(), ForeignBytes::new(memory))
+    }
+
+    #[test]
+    fn foreign_memory_is_read_in_place_and_copied_on_write() {
+        let (memory, bytes) = memory();
+        let mut tensor =
+            Tensor::from_foreign(ScalarType::Float, &[2, 3], &[1, 0], bytes.clone()).unwrap();
+        let clone = tensor.clone();
+        assert_eq!(clone.view().bytes().as_ptr(), memory.bytes().as_ptr());
+        assert_eq!((clone.dim_order(), Arc::strong_count(&memory)), (&[1, 0][..], 4));
+        tensor.data_mut::<f32>().unwrap()[0] = 9.0;
+        assert_eq!(tensor.data::<f32>().unwrap(), [9.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+        assert_eq!(clone.data::<f32>().unwrap()[0], 1.0);
+        let mut other = clone.clone();
+        other.bytes_mut()[0] = 1;
+        assert_eq!((other.is_foreign(), clone.is_foreign()), (false, true));
+        drop((bytes, clone));
+        assert_eq!(Arc::strong_count(&memory), 1);
+    }
+
+    #[test]
+    fn resize_and_release_return_foreign_memory() {
+        let (memory, bytes) = memory();
+        let tensor = Tensor::from_foreign(ScalarType::Float, &[6], &[0], bytes).unwrap();
+        let (mut resized, mut released) = (tensor.clone(), tensor);
+        resized.resize(&[2, 2]).unwrap();
+        assert_eq!((resized.numel(), resized.is_foreign()), (4, false));
+        released.release_foreign();
+        assert_eq!((released.sizes(), released.data()), (&[0][..], Ok(&[0.0_f32; 0][..])));
+        assert_eq!(Arc::strong_count(&memory), 1);
+        let mut own = Tensor::from_slice(&[1.0_f32]);
+        own.release_foreign();
+        assert_eq!(own.data(), Ok(&[1.0_f32][..]));
+        let bytes = ForeignBytes::new(memory.clone()).part(0, 4).unwrap();
+        let mut scalar = Tensor::from_foreign(ScalarType::Float, &[], &[], bytes).unwrap();
+        scalar.release_foreign();
+        assert_eq!((scalar.sizes(), scalar.dim_order()), (&[0][..], &[0][..]));
+        assert_eq!(Arc::strong_count(&memory), 1);
+    }
+
+    #[test]
+    fn foreign_memory_must_describe_a_tensor() {
+        let (_, bytes) = memory();
+        let check = |sizes: &[usize], order: &[u8], len, reason| {
+            let bytes = bytes.part(0, len).unwrap();
+            let found = Tensor::from_foreign(ScalarType::Float, sizes, order, bytes);
+            assert_eq!(found.map(drop), Err(Error::InvalidTensor { reason }), "{sizes:?}");
+        };
+        let length = "the sizes do not match the number of bytes";
+        let order = "the dim order is not a permutation of the dimensions";
+        check(&[2, 3], &[0, 1], 20, length);
+        check(&[2, 3], &[0, 1], 0, length);
+        check(&[usize::MAX, 3], &[0, 1], 24, length);
+        check(&[2, 3], &[0, 0], 24, order);
+        check(&[2, 3], &[0], 24, order);
+        check(&[1; MAX_DIMS + 1], &[0; MAX_DIMS + 1], 4, order);
+        let misaligned = bytes.part(3, 8).unwrap();
+        let copy = Tensor::from_foreign(ScalarType::Float, &[2], &[0], misaligned).unwrap();
+        assert!(!copy.is_foreign());
+        assert_eq!(copy.view().bytes(), &bytes.as_slice()[3..11]);
     }
 }

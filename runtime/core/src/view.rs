@@ -51,16 +51,10 @@ impl<'a> TensorView<'a> {
         dim_order: &'a [u8],
         bytes: &'a [u8],
     ) -> Result<Self, Error> {
-        let invalid = |reason| Err(Error::InvalidTensor { reason });
-        if sizes.len() > MAX_DIMS || !is_dim_order(dim_order, sizes.len()) {
-            return invalid("the dim order is not a permutation of the dimensions");
-        }
-        let needed = numel(sizes).and_then(|n| n.checked_mul(dtype.size()));
-        if needed != Some(bytes.len()) {
-            return invalid("the sizes do not match the number of bytes");
-        }
+        check_parts(dtype, sizes, dim_order, bytes.len())?;
         if !bytes.as_ptr().addr().is_multiple_of(alignment(dtype)) {
-            return invalid("the bytes are not aligned to the dtype");
+            let reason = "the bytes are not aligned to the dtype";
+            return Err(Error::InvalidTensor { reason });
         }
         Ok(Self { dtype, sizes, dim_order, bytes })
     }
@@ -136,6 +130,25 @@ impl<'a> TensorView<'a> {
         let cast = bytemuck::try_cast_slice(self.bytes);
         cast.map_err(|_| Error::Internal { reason: "the bytes of a tensor are aligned" })
     }
+}
+
+/// Checks that `len` bytes hold a dense tensor of `sizes`, laid out in `dim_order`.
+#[inline]
+pub(crate) fn check_parts(
+    dtype: ScalarType,
+    sizes: &[usize],
+    dim_order: &[u8],
+    len: usize,
+) -> Result<(), Error> {
+    let invalid = |reason| Err(Error::InvalidTensor { reason });
+    if sizes.len() > MAX_DIMS || !is_dim_order(dim_order, sizes.len()) {
+        return invalid("the dim order is not a permutation of the dimensions");
+    }
+    let needed = numel(sizes).and_then(|n| n.checked_mul(dtype.size()));
+    if needed != Some(len) {
+        return invalid("the sizes do not match the number of bytes");
+    }
+    Ok(())
 }
 
 /// Alignment of elements of `dtype`, in bytes.

@@ -37,7 +37,7 @@ struct Methods {
     /// Returns the value in the cell.
     ///
     /// # Safety
-    /// The cell has that type, and no holder changes it during the call.
+    /// The cell has that type and lives.
     payload: unsafe fn(NonNull<Head>) -> NonNull<dyn AnyPayload>,
 }
 
@@ -52,8 +52,13 @@ impl<T: AnyPayload> Cell<T> {
     const METHODS: &'static Methods = &Methods {
         // SAFETY: the cell was allocated by `Box` with this type, and the caller is its only holder.
         free: |head| drop(unsafe { Box::from_raw(head.cast::<Self>().as_ptr()) }),
-        // SAFETY: the cell has this type and lives while the caller holds it.
-        payload: |head| NonNull::from(unsafe { &head.cast::<Self>().as_ref().value }),
+        payload: |head| {
+            // SAFETY: the cell has this type and lives while the caller holds it. No reference is
+            // made, so that a caller that is the only holder may change the value.
+            let value: *mut T = unsafe { &raw mut (*head.cast::<Self>().as_ptr()).value };
+            // SAFETY: it points into the cell.
+            unsafe { NonNull::new_unchecked(value) }
+        },
     };
 }
 
@@ -210,6 +215,16 @@ impl Idle {
         let head = self.0;
         mem::forget(self);
         head
+    }
+
+    /// The value.
+    pub(super) fn payload_mut(&mut self) -> &mut dyn AnyPayload {
+        // SAFETY: the cell lives while it is held.
+        let methods = unsafe { self.0.as_ref() }.methods;
+        // SAFETY: the methods belong to the type of the cell, and this is its only holder.
+        let mut payload = unsafe { (methods.payload)(self.0) };
+        // SAFETY: as above; the holder is borrowed mutably.
+        unsafe { payload.as_mut() }
     }
 
     /// Pool that the cell returns to.

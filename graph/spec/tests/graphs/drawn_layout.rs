@@ -64,6 +64,7 @@ fn port(kind: PortKind, name: &str, ty: &str) -> PortSpec {
         interpolates: false,
         in_step: false,
         codec: None,
+        wire: None,
         help: "".into(),
     }
 }
