@@ -15,7 +15,7 @@ use afferent_spec::{
 use anyhow::Context;
 use clap::Args;
 
-use crate::{App, table::aligned};
+use crate::{App, placement::PlacementArgs, table::aligned};
 
 /// A graph file, and changes to it.
 #[derive(Args)]
@@ -47,21 +47,12 @@ impl GraphFile {
         }
     }
 
-    /// Reads and checks the graph, and prints the diagnostics. Returns `None` if the graph cannot
-    /// run.
-    pub(crate) fn load(&self, app: &App) -> anyhow::Result<Option<Checked>> {
-        self.load_with(app, false)
-    }
-
-    /// As [`GraphFile::load`]. With `without_sources`, sources need no valid files or devices.
-    pub(crate) fn load_with(
-        &self,
-        app: &App,
-        without_sources: bool,
-    ) -> anyhow::Result<Option<Checked>> {
+    /// Reads and checks the graph with these options and those of the file, and prints the
+    /// diagnostics. Returns `None` if the graph cannot run.
+    pub(crate) fn load(&self, app: &App, options: LoadOptions) -> anyhow::Result<Option<Checked>> {
         let measured = self.measured.as_deref().map(read_figures).transpose()?;
         let (profile, set) = (self.profile.clone(), self.set.clone());
-        let options = LoadOptions { profile, set, without_sources, nodes: None };
+        let options = LoadOptions { profile, set, ..options };
         let color = stderr().is_terminal();
         match app.load_with(&self.graph, &options) {
             Ok(mut checked) => {
@@ -99,11 +90,14 @@ fn read_figures(path: &Path) -> anyhow::Result<Report> {
 pub(crate) struct CheckArgs {
     #[command(flatten)]
     file: GraphFile,
+    #[command(flatten)]
+    placement: PlacementArgs,
 }
 
 pub(crate) fn check(app: App, args: &CheckArgs) -> anyhow::Result<ExitCode> {
     let app = args.file.configure(app);
-    let Some(checked) = args.file.load(&app)? else { return Ok(ExitCode::FAILURE) };
+    let loaded = args.file.load(&app, args.placement.options(false))?;
+    let Some(checked) = loaded else { return Ok(ExitCode::FAILURE) };
     let graph = &checked.graph;
     let (nodes, edges) = (graph.nodes.len(), graph.edges.len());
     let (nodes, edges) = (counted(nodes, "node"), counted(edges, "edge"));
@@ -173,6 +167,8 @@ fn pool_rows(graph: &CheckedGraph) -> Vec<Vec<String>> {
 pub(crate) struct GraphArgs {
     #[command(flatten)]
     file: GraphFile,
+    #[command(flatten)]
+    placement: PlacementArgs,
     /// mermaid, dot or svg
     #[arg(long, default_value = "mermaid")]
     format: String,
@@ -184,7 +180,8 @@ pub(crate) struct GraphArgs {
 pub(crate) fn draw(app: App, args: &GraphArgs) -> anyhow::Result<ExitCode> {
     let format: DrawFormat = args.format.parse()?;
     let app = args.file.configure(app);
-    let Some(checked) = args.file.load(&app)? else { return Ok(ExitCode::FAILURE) };
+    let loaded = args.file.load(&app, args.placement.options(false))?;
+    let Some(checked) = loaded else { return Ok(ExitCode::FAILURE) };
     let figures = args.stats.as_deref().map(read_figures).transpose()?;
     let labels = figures.map(|report| report.labels(&checked.graph)).unwrap_or_default();
     crate::print(&draw_graph(&checked.graph, format, &labels))?;

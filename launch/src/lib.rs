@@ -11,6 +11,7 @@
 //! | `run`, `replay`, `test`, `top`, `graph_file`, `nodes`, `new`, `devices`, `doctor`, `model` | one command each |
 //! | `serve` | figures over HTTP, for `top` and Prometheus |
 //! | `log` | lines on standard error |
+//! | `placement` | options of machines and processes |
 //! | `output`, `table` | files and text that commands write |
 
 mod app;
@@ -22,6 +23,7 @@ mod model;
 mod new;
 mod nodes;
 mod output;
+mod placement;
 mod replay;
 mod run;
 mod serve;

@@ -4,7 +4,7 @@ use std::{path::PathBuf, process::ExitCode};
 
 use afferent_engine::{ClockKind, Observer, Report, RunOptions, Threads};
 use afferent_record::{Compare, Recording, Skipped, StreamVerdict};
-use afferent_spec::{Checked, counted};
+use afferent_spec::{Checked, LoadOptions, PlacementOptions, counted};
 use anyhow::ensure;
 use clap::Args;
 
@@ -40,7 +40,13 @@ pub(crate) struct ReplayArgs {
 pub(crate) fn replay(app: App, args: &ReplayArgs) -> anyhow::Result<ExitCode> {
     check_order(args)?;
     let app = args.file.configure(app);
-    let Some(mut checked) = args.file.load_with(&app, true)? else { return Ok(ExitCode::FAILURE) };
+    let options = LoadOptions {
+        without_sources: true,
+        placement: PlacementOptions { here: true },
+        ..LoadOptions::default()
+    };
+    let loaded = args.file.load(&app, options)?;
+    let Some(mut checked) = loaded else { return Ok(ExitCode::FAILURE) };
     let recording = Recording::open(&args.recording)?;
     let app = match recording.start() {
         Some(start) => app.service(start),

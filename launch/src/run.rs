@@ -22,6 +22,7 @@ use crate::{
     graph_file::GraphFile,
     log,
     output::{Output, cannot_write},
+    placement::PlacementArgs,
     serve::{ADDRESS, Figures, bind},
 };
 
@@ -29,6 +30,8 @@ use crate::{
 pub(crate) struct RunArgs {
     #[command(flatten)]
     file: GraphFile,
+    #[command(flatten)]
+    placement: PlacementArgs,
     /// Stop after this session time, such as 10s or 2min
     #[arg(long, value_name = "TIME")]
     duration: Option<String>,
@@ -82,7 +85,9 @@ pub(crate) fn run(app: App, args: &RunArgs) -> anyhow::Result<ExitCode> {
     let duration = duration.context("--duration")?;
     let drain = read_duration(&args.drain, None).context("--drain")?;
     let app = args.file.configure(app);
-    let Some(mut checked) = args.file.load(&app)? else { return Ok(ExitCode::FAILURE) };
+    // The virtual clock is that of one process.
+    let loaded = args.file.load(&app, args.placement.options(args.virtual_clock))?;
+    let Some(mut checked) = loaded else { return Ok(ExitCode::FAILURE) };
     measurable(args, &checked.graph)?;
     if args.json {
         print_json(&mut checked.graph);

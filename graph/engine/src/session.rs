@@ -75,6 +75,7 @@ impl Session {
     /// Every [`RunError`] but [`RunError::Failed`]; nodes that were open are closed again.
     pub fn start(graph: &CheckedGraph, cx: &OpenCx, options: RunOptions) -> Result<Self, RunError> {
         wiring::check_ports(graph)?;
+        wiring::check_partitions(graph, options.clock)?;
         let plan = Plan::new(graph, options.threads).map_err(|node_indices| {
             let name = |node_index: usize| graph.nodes[node_index].name.clone();
             RunError::Cycle { nodes: node_indices.into_iter().map(name).collect() }

@@ -7,8 +7,8 @@ use afferent_graph::{
 };
 use afferent_messages::{AudioBlock, Features, Image, SampleRate};
 use afferent_spec::{
-    CheckedGraph, CheckedNode, Diagnostic, Edge, EdgePolicy, LoadOptions, Location, Reader,
-    load_and_check,
+    CheckedGraph, CheckedNode, Diagnostic, Edge, EdgePolicy, LoadOptions, Location,
+    PlacementOptions, Reader, load_and_check,
 };
 
 use crate::{
@@ -58,6 +58,8 @@ impl Prepared {
             profile: case.profile.as_ref().map(|(name, _)| name.clone()),
             nodes: case.nodes.clone(),
             without_sources: !case.turns.is_empty(),
+            // Scenarios run on the virtual clock, which is that of one process.
+            placement: PlacementOptions { here: true },
             ..LoadOptions::default()
         };
         let graph = match load_and_check(&case.graph, &options, catalog, services) {

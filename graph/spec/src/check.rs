@@ -5,6 +5,7 @@
 //! | `params` | the settings of each node, then the node's own check                 |
 //! | `wiring` | every input stream: names, types, what happens under load            |
 //! | `flow`   | the whole: cycles, sources, nodes that nothing reaches or that reach nothing |
+//! | `placement` | machines and processes                                            |
 //! | `files`  | outputs that overwrite inputs or other outputs                         |
 //! | `watch`  | budgets, the waterfall and the interrupt                             |
 //!
@@ -13,6 +14,7 @@
 mod files;
 mod flow;
 mod params;
+mod placement;
 mod watch;
 mod wiring;
 
@@ -26,7 +28,7 @@ use afferent_graph::{Catalog, NodeDef, NodeError, OpenCx, ParamValues, PortId};
 
 use crate::{
     CheckedBudget, CheckedGraph, CheckedNode, Diagnostic, Diagnostics, Edge, FileUse, Graph,
-    LoadOptions, Loaded, Location, OnError, Origin,
+    LoadOptions, Loaded, Location, OnError, Origin, Partition,
     files::{files_of, graph_files},
     load::{
         self,
@@ -100,6 +102,7 @@ pub fn check(
     for Refused { node, values, error } in &refused {
         checker.refused(*node, values, error);
     }
+    checker.placed();
     checker.names();
     let params: Vec<_> =
         (0..checker.graph.nodes.len()).map(|node| checker.params(node, services)).collect();
@@ -156,11 +159,15 @@ fn specialized(
 struct Checker<'a> {
     graph: &'a Graph,
     locations: &'a Locations,
+    here: bool,
     without_sources: bool,
     catalog: &'a Catalog,
     /// Definition of each node of the graph; `None` if its kind is unknown.
     defs: Vec<Option<&'a NodeDef>>,
     index: HashMap<&'a str, usize>,
+    partitions: Vec<Partition>,
+    /// Partition of each node; `None` if its machine is unknown.
+    partition_of: Vec<Option<usize>>,
     edges: Vec<Edge>,
     /// Output that interrupts.
     interrupt: Option<(usize, PortId)>,
@@ -185,10 +192,13 @@ impl<'a> Checker<'a> {
         Self {
             graph,
             locations: &loaded.locations,
+            here: loaded.here,
             without_sources: loaded.without_sources,
             defs: defs.iter().map(Option::as_ref).collect(),
             catalog,
             index: HashMap::new(),
+            partitions: Vec::new(),
+            partition_of: Vec::new(),
             edges: Vec::new(),
             interrupt: None,
             budgets: Vec::new(),
@@ -303,9 +313,9 @@ impl<'a> Checker<'a> {
         if faults.errors() > 0 {
             return Err(faults);
         }
-        let nodes = self.graph.nodes.iter().zip(&self.defs).zip(params);
-        // Without errors, the kind of every node is known.
-        let nodes = nodes.filter_map(|((node, def), params)| {
+        let nodes = self.graph.nodes.iter().zip(&self.defs).zip(params).zip(&self.partition_of);
+        // Without errors, the kind and machine of every node are known.
+        let nodes = nodes.filter_map(|(((node, def), params), partition)| {
             let schedule = node.schedule.clone();
             let cancels = self.graph.interrupt.iter().flat_map(|interrupt| &interrupt.cancels);
             let canceled = cancels.into_iter().any(|name| *name == node.name);
@@ -315,6 +325,7 @@ impl<'a> Checker<'a> {
             Some(CheckedNode {
                 params,
                 schedule,
+                partition: (*partition)?,
                 canceled,
                 on_error,
                 deadline,
@@ -323,8 +334,19 @@ impl<'a> Checker<'a> {
             })
         });
         let (name, nodes) = (self.graph.name.clone(), nodes.collect());
-        let Self { edges, interrupt, budgets, waterfall, .. } = self;
-        let graph = CheckedGraph { name, nodes, edges, interrupt, budgets, waterfall };
+        let machines = self.checked_machines();
+        let Self { partitions, edges, interrupt, budgets, waterfall, .. } = self;
+        let graph = CheckedGraph {
+            name,
+            machines,
+            machine: None,
+            partitions,
+            nodes,
+            edges,
+            interrupt,
+            budgets,
+            waterfall,
+        };
         Ok((graph, faults))
     }
 }

@@ -4,13 +4,23 @@ use std::time::Duration;
 
 use afferent_graph::{NodeDef, OnFull, ParamValues, PortId, PortKind, Weight};
 
-use crate::{OnError, OnTimeFault, Schedule, SyncPolicy, files::files_of};
+use crate::{
+    Machine, OnError, OnLoss, OnTimeFault, Partition, Schedule, SyncPolicy, files::files_of,
+};
 
 /// A checked graph.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct CheckedGraph {
     /// Name of the graph.
     pub name: String,
+    /// Machines; empty for a graph without the key `machines`.
+    pub machines: Vec<Machine>,
+    /// Machine that this program runs on, if given: index in `machines`.
+    pub machine: Option<usize>,
+    /// Processes, at least one: the main process of each machine in the order of `machines`, then
+    /// the named processes in the order of their first use. The first one is the main process of
+    /// the first machine.
+    pub partitions: Vec<Partition>,
     /// Nodes, in the order of the file.
     pub nodes: Vec<CheckedNode>,
     /// Edges.
@@ -22,6 +32,23 @@ pub struct CheckedGraph {
     pub budgets: Vec<CheckedBudget>,
     /// Outputs of the latency waterfall, in the order of the work: index in `nodes`, and port.
     pub waterfall: Vec<(usize, PortId)>,
+}
+
+impl Default for CheckedGraph {
+    /// A graph without nodes, in one partition.
+    fn default() -> Self {
+        Self {
+            name: String::new(),
+            machines: Vec::new(),
+            machine: None,
+            partitions: vec![Partition::default()],
+            nodes: Vec::new(),
+            edges: Vec::new(),
+            interrupt: None,
+            budgets: Vec::new(),
+            waterfall: Vec::new(),
+        }
+    }
 }
 
 /// Latency budget from one port to another.
@@ -60,6 +87,40 @@ impl CheckedGraph {
         let from = self.port_name(edge.from, PortKind::Output);
         format!("{from} -> {}", self.port_name(edge.to, PortKind::Input))
     }
+
+    /// True if the sender and the receiver of `edge` run in different processes.
+    pub fn crosses(&self, edge: &Edge) -> bool {
+        self.partition_of(edge.from.0) != self.partition_of(edge.to.0)
+    }
+
+    /// True if the sender and the receiver of `edge` run on different machines.
+    pub fn crosses_machines(&self, edge: &Edge) -> bool {
+        self.machine_of(edge.from.0) != self.machine_of(edge.to.0)
+    }
+
+    /// Index in [`CheckedGraph::partitions`] of the partition of a node.
+    pub fn partition_of(&self, node: usize) -> usize {
+        self.nodes.get(node).map_or(0, |node| node.partition)
+    }
+
+    /// Index in [`CheckedGraph::machines`] of the machine of a node; 0 for a graph without
+    /// machines.
+    pub fn machine_of(&self, node: usize) -> usize {
+        self.partitions.get(self.partition_of(node)).map_or(0, |partition| partition.machine)
+    }
+
+    /// Name of a partition: `machine`, `machine/process`, or `process`; `main` for the main process
+    /// of a graph without machines.
+    pub fn partition_name(&self, partition: usize) -> String {
+        let Some(Partition { machine, process }) = self.partitions.get(partition) else {
+            return "main".to_owned();
+        };
+        match (self.machines.get(*machine), process) {
+            (Some(Machine { name, .. }), Some(process)) => format!("{name}/{process}"),
+            (Some(Machine { name, .. }), None) => name.clone(),
+            (None, process) => process.clone().unwrap_or_else(|| "main".to_owned()),
+        }
+    }
 }
 
 /// One node of a [`CheckedGraph`].
@@ -75,6 +136,8 @@ pub struct CheckedNode {
     pub params: ParamValues,
     /// Thread and scheduling.
     pub schedule: Schedule,
+    /// Index in [`CheckedGraph::partitions`].
+    pub partition: usize,
     /// True if an interrupt makes its work obsolete.
     pub canceled: bool,
     /// Policy for failed calls.
@@ -104,6 +167,7 @@ impl CheckedNode {
             def,
             params,
             schedule,
+            partition: 0,
             canceled,
             on_error,
             deadline,
@@ -131,6 +195,10 @@ pub struct Edge {
     /// True for a feedback edge, which leads to an ancestor of its sender: it never blocks the
     /// sender, and no node waits for its end.
     pub feedback: bool,
+    /// Reaction to the loss of the sender, if the edge crosses partitions.
+    pub on_loss: OnLoss,
+    /// Time after which the stream of a lost sender ends, with [`OnLoss::Wait`]; none by default.
+    pub loss_timeout: Option<Duration>,
 }
 
 impl Edge {
@@ -141,7 +209,9 @@ impl Edge {
     /// Edge without sync policy and limits.
     pub fn new(from: (usize, PortId), to: (usize, PortId), policy: EdgePolicy) -> Self {
         let (sync, timeout, in_flight) = (None, None, None);
-        Self { from, to, policy, sync, timeout, in_flight, feedback: false }
+        let (on_loss, loss_timeout) = (OnLoss::default(), None);
+        let feedback = false;
+        Self { from, to, policy, sync, timeout, in_flight, feedback, on_loss, loss_timeout }
     }
 
     /// Packets that a synchronizer keeps on the real clock: the queue length. For a queue of one,

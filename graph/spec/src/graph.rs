@@ -4,7 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use afferent_graph::{OnFull, ParamValues};
 
-use crate::{OnError, OnTimeFault, Schedule, SyncPolicy};
+use crate::{MachineConfig, OnError, OnLoss, OnTimeFault, Schedule, SyncPolicy};
 
 /// A dataflow graph, before it is checked.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -13,6 +13,8 @@ pub struct Graph {
     pub name: String,
     /// Base folder of relative paths.
     pub folder: PathBuf,
+    /// Machines, in the order of the file. The first one is the default of the nodes.
+    pub machines: Vec<MachineConfig>,
     /// Nodes, in the order of the file.
     pub nodes: Vec<NodeConfig>,
     /// Latency budgets.
@@ -74,6 +76,10 @@ pub struct NodeConfig {
     pub params: ParamValues,
     /// Thread and scheduling.
     pub schedule: Schedule,
+    /// Machine that runs the node; the first one by default.
+    pub machine: Option<String>,
+    /// Process of the machine that runs the node; its main process by default.
+    pub process: Option<String>,
     /// Policy for calls that return an error, panic, or exceed the deadline.
     pub on_error: OnError,
     /// Longest duration of a call on the real clock.
@@ -106,4 +112,8 @@ pub struct InputConfig {
     pub in_flight: Option<usize>,
     /// True for a feedback edge, which leads to an ancestor of its sender.
     pub feedback: bool,
+    /// Reaction to the loss of a sender in another process; defaults to [`OnLoss::Wait`].
+    pub on_loss: Option<OnLoss>,
+    /// Time after which the stream of a lost sender ends, with [`OnLoss::Wait`].
+    pub loss_timeout: Option<Duration>,
 }

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `graph`, `checked` | a graph before and after checking |
 //! | `schedule`, `sync`, `supervision` | policies that a graph declares |
+//! | `placement` | machines, processes, and edges between them |
 //! | `yaml` | YAML trees that know file, line and column of each key and value |
 //! | `load` | graph files, profiles, overrides, subgraphs |
 //! | `check` | names, types, wiring, parameters |
@@ -23,6 +24,7 @@ mod files;
 mod graph;
 mod load;
 mod origin;
+mod placement;
 mod schedule;
 mod suggest;
 mod supervision;
@@ -37,6 +39,7 @@ pub use files::FileUse;
 pub use graph::{Budget, Graph, InputConfig, Interrupt, NodeConfig, PortRef};
 pub use load::{LoadOptions, Loaded, Reader, change_node, load, parse};
 pub use origin::Origin;
+pub use placement::{Machine, MachineConfig, OnLoss, Partition, PlacementOptions};
 pub use schedule::Schedule;
 pub use supervision::{Degrade, OnError, Restart};
 pub use sync::{OnTimeFault, SyncPolicy};

@@ -6,6 +6,7 @@
 //! | `overlay` | profiles and `--set`: the tree of the file is changed      |
 //! | `fill`    | `${param}` and `${env:NAME}`: values that stand for others |
 //! | `include` | graph files that others are based on                       |
+//! | `placement` | the keys `machines`, `machine` and `process` |
 //! | `schedule` | the keys `thread`, `cpu`, `priority` and `spin` |
 //! | `subgraph` | graph files as nodes of others                            |
 //! | `inserted` | a subgraph while it is inserted into the outer graph       |
@@ -23,6 +24,7 @@ mod include;
 mod inserted;
 pub(crate) mod locations;
 mod overlay;
+mod placement;
 mod read;
 pub(crate) mod reader;
 mod schedule;
@@ -44,7 +46,7 @@ pub use overlay::change_node;
 pub use reader::Reader;
 
 use crate::{
-    Diagnostic, Graph, Location, Origin,
+    Diagnostic, Graph, Location, Origin, PlacementOptions,
     diagnostic::Source,
     yaml::{MAX_TEXT, Map, Node, Value},
 };
@@ -62,6 +64,8 @@ pub struct LoadOptions {
     /// Changes of nodes from another file, in the form of the `nodes` of a profile, applied ahead
     /// of `set`. Paths are relative to that file.
     pub nodes: Option<Node>,
+    /// Machines and processes.
+    pub placement: PlacementOptions,
 }
 
 /// A graph, the locations of its parts, and the faults of reading.
@@ -74,6 +78,8 @@ pub struct Loaded {
     pub(crate) locations: Locations,
     pub(crate) faults: Vec<Diagnostic>,
     pub(crate) origin: Origin,
+    /// [`PlacementOptions::here`].
+    pub(crate) here: bool,
     /// [`LoadOptions::without_sources`].
     pub(crate) without_sources: bool,
     /// True if the file could not be read at all; then nothing else is checked.
@@ -158,6 +164,7 @@ pub fn parse(text: &str, path: &Path, options: &LoadOptions) -> Loaded {
         graph.name = path.file_stem().map(PathBuf::from).unwrap_or_default().display().to_string();
     }
     let without_sources = options.without_sources;
+    let here = options.placement.here;
     let (faults, origin) = (reader.faults, reader.origin);
-    Loaded { graph, locations, faults, origin, without_sources, unreadable: false }
+    Loaded { graph, locations, faults, origin, here, without_sources, unreadable: false }
 }

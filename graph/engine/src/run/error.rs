@@ -16,6 +16,13 @@ pub enum RunError {
         /// Sender and receiver.
         edge: String,
     },
+    /// The graph is spread over several processes.
+    #[error("the graph is spread over {} processes ({}), and only one can be started: run all of it \
+             in one process with --here", partitions.len(), partitions.join(", "))]
+    Spread {
+        /// Names of the processes.
+        partitions: Vec<String>,
+    },
     /// Nodes form a cycle without a feedback edge.
     #[error("nodes {} feed each other in a cycle: take one of their edges out", nodes.join(", "))]
     Cycle {

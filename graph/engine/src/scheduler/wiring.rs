@@ -68,6 +68,16 @@ pub(crate) fn check_ports(graph: &CheckedGraph) -> Result<(), RunError> {
     }
 }
 
+/// Refuses a graph that is spread over several processes. On the virtual clock, all of it runs in
+/// this one.
+pub(crate) fn check_partitions(graph: &CheckedGraph, clock: ClockKind) -> Result<(), RunError> {
+    if clock == ClockKind::Virtual || graph.partitions.len() < 2 {
+        return Ok(());
+    }
+    let names = (0..graph.partitions.len()).map(|partition| graph.partition_name(partition));
+    Err(RunError::Spread { partitions: names.collect() })
+}
+
 /// Interrupt of the nodes of `graph`.
 pub(crate) fn interrupt(
     graph: &CheckedGraph,

@@ -5,8 +5,11 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-use afferent_engine::{Failure, FailureKind, Observer, RunEnd, RunError, RunOptions, Threads};
+use afferent_engine::{
+    ClockKind, Failure, FailureKind, Observer, RunEnd, RunError, RunOptions, Threads,
+};
 use afferent_graph::{NodeError, OpenCx};
+use afferent_spec::Partition;
 
 use crate::kit::{Graph, Number, OUT, block};
 
@@ -165,4 +168,26 @@ fn a_graph_that_cannot_be_is_refused() {
     graph.edge(a, b);
     let error = graph.run(RunOptions::default()).unwrap_err();
     assert_eq!(error.to_string(), "edge source0.out -> source1.#9: there is no such port");
+}
+
+/// A part of the graph alone would not be what the graph file says.
+#[test]
+fn a_graph_of_several_processes_runs_on_the_virtual_clock_only() {
+    let mut graph = Graph::default();
+    let source = graph.numbers(5);
+    let (sink, seen) = graph.sink("sink");
+    graph.edge(source, sink);
+    let mut graph = graph.checked();
+    graph.partitions.push(Partition { machine: 0, process: Some("gpu".to_owned()) });
+    graph.nodes[sink].partition = 1;
+    let run = |clock| {
+        let options = RunOptions { clock, ..RunOptions::default() };
+        afferent_engine::run(&graph, &OpenCx::default(), options)
+    };
+    let error = run(ClockKind::Real).unwrap_err();
+    assert!(matches!(error, RunError::Spread { .. }), "{error}");
+    assert!(error.to_string().contains("2 processes (main, gpu)"), "{error}");
+    assert!(seen.lock().unwrap().is_empty());
+    run(ClockKind::Virtual).unwrap();
+    assert_eq!(*seen.lock().unwrap(), [0, 1, 2, 3, 4]);
 }

@@ -141,7 +141,17 @@ impl<'a> Checker<'a> {
             let in_flight = input.in_flight.or(limited.then_some(Edge::IN_FLIGHT));
             let in_flight = in_flight.filter(|count| *count != usize::MAX);
             let edge = Edge::new(from, to, policy);
-            self.edges.push(Edge { sync, timeout, in_flight, feedback: input.feedback, ..edge });
+            let (on_loss, loss_timeout) = (input.on_loss.unwrap_or_default(), input.loss_timeout);
+            let feedback = input.feedback;
+            self.edges.push(Edge {
+                sync,
+                timeout,
+                in_flight,
+                feedback,
+                on_loss,
+                loss_timeout,
+                ..edge
+            });
         }
         Some(())
     }

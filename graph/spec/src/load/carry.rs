@@ -1,13 +1,13 @@
-//! Budgets, waterfalls and interrupts of subgraphs.
+//! Budgets, waterfalls, interrupts and machines of subgraphs.
 //!
-//! Budgets are added to those of the outer graph. A graph has one interrupt and one waterfall, its
-//! own or that of one subgraph; a second one is an error.
+//! Budgets and machines are added to those of the outer graph. A graph has one interrupt and one
+//! waterfall, its own or that of one subgraph; a second one is an error.
 
 use crate::{
-    Diagnostic, Graph, Location,
+    Diagnostic, Graph, Location, MachineConfig,
     load::{
         inserted::{Subgraph, Watched},
-        locations::Locations,
+        locations::{Locations, MachineLocations},
         reader::Reader,
     },
 };
@@ -25,6 +25,7 @@ impl Reader {
                 continue;
             };
             let name = &subgraph.name;
+            add_machines(graph, locations, inner.machines, found.machines);
             graph.budgets.extend(inner.budgets);
             locations.budgets.extend(found.budgets);
             locations
@@ -60,5 +61,26 @@ impl Reader {
         let help = format!("the other one is in {file}, line {line}; leave one of them out");
         self.faults.push(Diagnostic::error(Some(key), message).help(help));
         false
+    }
+}
+
+/// Adds the machines of a subgraph. Settings of the outer graph take precedence.
+fn add_machines(
+    graph: &mut Graph,
+    locations: &mut Locations,
+    machines: Vec<MachineConfig>,
+    found: Vec<MachineLocations>,
+) {
+    for (machine, location) in machines.into_iter().zip(found) {
+        let known = graph.machines.iter().position(|known| known.name == machine.name);
+        let Some(at) = known else {
+            graph.machines.push(machine);
+            locations.machines.push(location);
+            continue;
+        };
+        if graph.machines[at].listen.is_none() && machine.listen.is_some() {
+            graph.machines[at].listen = machine.listen;
+            locations.machines[at].listen = location.listen;
+        }
     }
 }

@@ -17,6 +17,7 @@ use crate::{
     diagnostic::Source,
     load::{
         overlay::change_node,
+        placement::change_machines,
         read::KEYS,
         read_file,
         reader::{MAX_DEPTH, Reader},
@@ -102,14 +103,18 @@ impl Reader {
 fn merge(base: &mut Node, over: Node) {
     let Value::Map(entries) = over.value else { return };
     for (key, value) in entries {
-        let is_named =
-            ["nodes", "params", "inputs", "outputs", "profiles"].contains(&key.text.as_str());
+        let is_named = ["machines", "nodes", "params", "inputs", "outputs", "profiles"]
+            .contains(&key.text.as_str());
         let known = base.get_mut(&key.text).filter(|known| is_named && known.as_map().is_some());
         let (Some(known), Some(_)) = (known, value.as_map()) else {
             base.set(key, value);
             continue;
         };
         let Value::Map(entries) = value.value else { continue };
+        if key.text == "machines" {
+            change_machines(known, entries);
+            continue;
+        }
         for (name, value) in entries {
             merge_entry(known, name, value, key.text == "nodes");
         }

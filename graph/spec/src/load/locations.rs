@@ -11,6 +11,7 @@ use crate::Location;
 pub(crate) struct Locations {
     /// The key `nodes`, or the start of the file.
     pub(crate) nodes_key: Option<Location>,
+    pub(crate) machines: Vec<MachineLocations>,
     pub(crate) nodes: Vec<NodeLocations>,
     pub(crate) budgets: Vec<(PortLocations, PortLocations)>,
     pub(crate) waterfall: Vec<PortLocations>,
@@ -24,12 +25,22 @@ pub(crate) struct Locations {
     pub(crate) removed: Vec<(String, String)>,
 }
 
+/// Locations of the parts of a machine.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct MachineLocations {
+    pub(crate) name: Option<Location>,
+    pub(crate) listen: Option<Location>,
+}
+
 /// Locations of the parts of a node.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct NodeLocations {
     pub(crate) name: Option<Location>,
     pub(crate) kind: Option<Location>,
     pub(crate) on_error: Option<Location>,
+    pub(crate) thread: Option<Location>,
+    pub(crate) machine: Option<Location>,
+    pub(crate) process: Option<Location>,
     /// Locations of each input stream.
     pub(crate) inputs: Vec<InputLocations>,
     /// Key and value of each setting.
@@ -70,6 +81,8 @@ pub(crate) struct InputLocations {
     pub(crate) sync: Option<Location>,
     pub(crate) timeout: Option<Location>,
     pub(crate) in_flight: Option<Location>,
+    pub(crate) on_loss: Option<Location>,
+    pub(crate) loss_timeout: Option<Location>,
 }
 
 /// Location of a `node.port`.

@@ -2,8 +2,8 @@
 //!
 //! A node of a profile with `use` replaces type and parameters, and keeps its inputs unless it
 //! gives others. Otherwise it changes the named settings one by one. `~` removes a node or a
-//! setting. Values of parameters are replaced one by one; `budget`, `waterfall` and `interrupt` as
-//! a whole.
+//! setting. Values of parameters and settings of machines are replaced one by one; `budget`,
+//! `waterfall` and `interrupt` as a whole.
 //!
 //! `ears/vad` is the node `vad` of the subgraph `ears`. Its changes are kept with that node, `ears:
 //! {nodes: {vad: …}}`, until the file of the subgraph is read.
@@ -14,6 +14,7 @@ use crate::{
     Diagnostic, Location,
     diagnostic::Source,
     load::{
+        placement::change_machines,
         reader::{MAX_DEPTH, Reader},
         subgraph,
     },
@@ -22,7 +23,7 @@ use crate::{
 };
 
 /// Keys of a profile.
-const KEYS: [&str; 5] = ["nodes", "params", "budget", "waterfall", "interrupt"];
+const KEYS: [&str; 6] = ["machines", "nodes", "params", "budget", "waterfall", "interrupt"];
 
 impl Reader {
     /// Checks every profile, applied or not. Changes of subgraphs are checked when they are
@@ -34,6 +35,9 @@ impl Reader {
             let what = format!("profile \"{}\"", name.text);
             let Some(map) = self.map(profile, &what, "what it changes") else { continue };
             self.keys(map, &KEYS, &what);
+            if let Some(machines) = profile.get("machines") {
+                self.check_machines(tree, &what, machines);
+            }
             if let Some(nodes) = profile.get("nodes") {
                 self.check_changes(tree, &what, nodes);
             }
@@ -87,6 +91,26 @@ impl Reader {
         }
     }
 
+    /// Checks the changes of machines that the profile `by` makes.
+    fn check_machines(&mut self, tree: &Node, by: &str, machines: &Node) {
+        let what = format!("\"machines\" of {by}");
+        let Some(map) = self.map(machines, &what, "machines by name") else { return };
+        let known = tree.get("machines").and_then(Node::as_map);
+        let known: Vec<_> = known.into_iter().flatten().map(|(key, _)| key.text.as_str()).collect();
+        for (key, change) in map {
+            if change.is_null() && !known.contains(&key.text.as_str()) {
+                let name = &key.text;
+                let message =
+                    format!("{by} removes machine \"{name}\", which the graph does not have");
+                self.unknown(&key.location, message, name, known.iter().copied(), "the machines");
+            }
+            let mut change = change.clone();
+            // Values that need a substitution are unknown here.
+            Self::forget_unfilled(&mut change);
+            self.machine(key, &change);
+        }
+    }
+
     fn check_param(&mut self, tree: &Node, by: &str, key: &Key) {
         let known = tree.get("params").and_then(Node::as_map);
         let known = known.into_iter().flatten().map(|(key, _)| key.text.as_str());
@@ -125,6 +149,11 @@ impl Reader {
         let mut removed = Vec::new();
         for (key, value) in profile.as_map().cloned().unwrap_or_default() {
             match (key.text.as_str(), value.as_map()) {
+                ("machines", Some(changes)) => {
+                    if let Some(machines) = entries(tree, "machines", &key.location) {
+                        change_machines(machines, changes.clone());
+                    }
+                }
                 ("nodes", Some(changes)) => {
                     removed = change_nodes(tree, changes.clone(), &format!("profile \"{name}\""));
                 }

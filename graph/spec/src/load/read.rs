@@ -15,11 +15,12 @@ use crate::{
 };
 
 /// Keys of a graph file.
-pub(crate) const KEYS: [&str; 11] = [
+pub(crate) const KEYS: [&str; 12] = [
     "afferent",
     "name",
     "include",
     "params",
+    "machines",
     "inputs",
     "outputs",
     "nodes",
@@ -29,10 +30,12 @@ pub(crate) const KEYS: [&str; 11] = [
     "profiles",
 ];
 /// Keys of a node.
-const NODE_KEYS: [&str; 10] = [
+const NODE_KEYS: [&str; 12] = [
     "use",
     "in",
     "params",
+    "machine",
+    "process",
     "thread",
     "cpu",
     "priority",
@@ -69,7 +72,8 @@ impl Reader {
                     self.nodes(value, &mut graph, &mut locations);
                 }
                 // A null keeps the value of an included file.
-                "budget" | "waterfall" | "interrupt" if value.is_null() => {}
+                "machines" | "budget" | "waterfall" | "interrupt" if value.is_null() => {}
+                "machines" => self.machines(value, "\"machines\"", &mut graph, &mut locations),
                 "budget" => self.budgets(value, &mut graph, &mut locations),
                 "waterfall" => {
                     locations.waterfall_key = Some(key.location.clone());
@@ -174,7 +178,9 @@ impl Reader {
         if let Some(value) = node.get("params") {
             self.params(value, &mut spec, &mut locations);
         }
+        self.assign(node, &what, &mut spec, &mut locations);
         spec.schedule = self.schedule(node, &what);
+        locations.thread = node.get("thread").map(|value| value.location.clone());
         if let Some(value) = node.get("on_error").filter(|value| !value.is_null()) {
             let policy = self.on_error(value, &format!("\"on_error\" of {what}"));
             spec.on_error = policy.unwrap_or_default();

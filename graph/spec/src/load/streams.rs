@@ -8,20 +8,31 @@
 //! in: {audio: {from: mic.audio, queue: 4}}
 //! in: {image: {from: cam.image, in_flight: 3}}         # or: in_flight: unlimited
 //! in: {image: cam.image, imu: {from: imu.samples, sync: interpolate, timeout: 50ms}}
+//! in: {image: {from: cam.image, on_loss: wait, loss_timeout: 5s}}
 //! in: {text: asr.text, played: {from: speaker.played, feedback: true}}
 //! ```
 
 use afferent_graph::{Choice, OnFull};
 
 use crate::{
-    InputConfig, Location,
+    InputConfig, Location, OnLoss,
     load::{locations::InputLocations, reader::Reader},
     yaml::{Node, Value},
 };
 
 /// Keys of a stream.
-const KEYS: [&str; 8] =
-    ["from", "on_full", "queue", "max_age", "sync", "timeout", "in_flight", "feedback"];
+const KEYS: [&str; 10] = [
+    "from",
+    "on_full",
+    "queue",
+    "max_age",
+    "sync",
+    "timeout",
+    "in_flight",
+    "feedback",
+    "on_loss",
+    "loss_timeout",
+];
 
 /// Input streams of a node, and whether some could not be read.
 #[derive(Default)]
@@ -109,6 +120,14 @@ impl Reader {
         if let Some(value) = node.get("feedback") {
             spec.feedback = self.flag(value, &format!("\"feedback\" of {what}")).unwrap_or(false);
         }
+        if let Some(value) = node.get("on_loss") {
+            spec.on_loss = self.on_loss(value, what);
+            locations.on_loss = Some(value.location.clone());
+        }
+        if let Some(value) = node.get("loss_timeout") {
+            spec.loss_timeout = self.duration(value, &format!("\"loss_timeout\" of {what}"));
+            locations.loss_timeout = Some(value.location.clone());
+        }
         let Some(from) = node.get("from") else {
             if !meant.contains(&"from") {
                 self.error(&node.location, format!("{what} does not say where it comes \"from\""));
@@ -124,6 +143,12 @@ impl Reader {
         let what = format!("\"on_full\" of {what}");
         let text = self.text(node, &what)?;
         OnFull::from_word(text).or_else(|| self.unknown_word(node, &what, text, OnFull::WORDS))
+    }
+
+    fn on_loss(&mut self, node: &Node, what: &str) -> Option<OnLoss> {
+        let what = format!("\"on_loss\" of {what}");
+        let text = self.text(node, &what)?;
+        OnLoss::from_word(text).or_else(|| self.unknown_word(node, &what, text, OnLoss::WORDS))
     }
 
     fn in_flight(&mut self, node: &Node, what: &str) -> Option<usize> {

@@ -11,9 +11,11 @@
 //! `nodes: {vad: {params: {threshold: 0.7}}}`, which a profile of the file around it may write
 //! `ears/vad: {params: {threshold: 0.7}}`.
 //!
+//! `machine` and `process` are those of its nodes that have none.
+//!
 //! Its nodes are inserted into the outer graph with names such as `ears/vad`; a reference to one of
-//! its ports becomes a reference to the port of a node in it. Its budgets, interrupt and waterfall
-//! become those of the outer graph. A path is relative to the file in which it is written.
+//! its ports becomes a reference to the port of a node in it. Its budgets, interrupt, waterfall and
+//! machines become those of the outer graph. A path is relative to the file in which it is written.
 
 use std::mem;
 
@@ -29,7 +31,8 @@ use crate::{
 };
 
 /// Keys of a subgraph.
-pub(crate) const KEYS: [&str; 5] = ["graph", "in", "params", "profile", "nodes"];
+pub(crate) const KEYS: [&str; 7] =
+    ["graph", "in", "params", "profile", "nodes", "machine", "process"];
 
 /// Memory of a port.
 fn bytes(port: &PortRef) -> usize {
@@ -86,6 +89,7 @@ impl Reader {
         self.within = outside;
         inner_locations.removed.extend(removed);
         let ports = [0, 1].map(|side| self.exports(&tree, side, &key.text, &inner, &parts));
+        self.assign_inner(&key.text, node, (&mut inner.nodes, &mut inner_locations.nodes));
         let name = |inner: &str| format!("{}/{inner}", key.text);
         for mut node in mem::take(&mut inner.nodes) {
             node.name = name(&node.name);
@@ -322,9 +326,9 @@ impl Reader {
         Vec::new()
     }
 
-    /// Substitutes in the nodes, budgets and the interrupt of a graph file with these `params`.
+    /// Substitutes in the machines, nodes, budgets and the interrupt of a graph file with these `params`.
     pub(crate) fn fill_nodes(&mut self, tree: &mut Node, params: &Map) {
-        for key in ["nodes", "budget", "waterfall", "interrupt", "name"] {
+        for key in ["machines", "nodes", "budget", "waterfall", "interrupt", "name"] {
             if let Some(part) = tree.get_mut(key) {
                 self.fill(part, params);
             }

@@ -41,7 +41,7 @@ fn the_form_of_the_file() {
         (
             "",
             &[
-                "1:1 a graph file is a map with the keys afferent, name, include, params, inputs, outputs, nodes, budget, waterfall, interrupt, profiles",
+                "1:1 a graph file is a map with the keys afferent, name, include, params, machines, inputs, outputs, nodes, budget, waterfall, interrupt, profiles",
             ],
         ),
         (
@@ -78,7 +78,7 @@ fn the_form_of_the_file() {
             "afferent: 1\nNodes: {}\nextra: 1",
             &[
                 "2:1 unknown key \"Nodes\" of a graph | did you mean \"nodes\"?",
-                "3:1 unknown key \"extra\" of a graph | the keys of a graph: afferent, name, include, params, inputs, outputs, nodes, budget, waterfall, interrupt, profiles",
+                "3:1 unknown key \"extra\" of a graph | the keys of a graph: afferent, name, include, params, machines, inputs, outputs, nodes, budget, waterfall, interrupt, profiles",
             ],
         ),
         (

@@ -9,5 +9,6 @@ mod eight;
 mod mutated;
 mod overlaid;
 mod parts;
+mod placed;
 mod sound;
 mod specialized;

@@ -29,7 +29,7 @@ profiles:
     let always = [
         "10:7 profile \"live\" changes node \"vat\", which the graph does not have | did you mean \"vad\"?",
         "11:13 unknown key \"prams\" of node \"out\" | did you mean \"params\"?",
-        "12:27 unknown key \"name\" of profile \"bare\" | the keys of profile \"bare\": nodes, params, budget, waterfall, interrupt",
+        "12:27 unknown key \"name\" of profile \"bare\" | the keys of profile \"bare\": machines, nodes, params, budget, waterfall, interrupt",
     ];
     let with = |more: &[(usize, &'static str)]| {
         let mut all = always.to_vec();

@@ -1,0 +1,97 @@
+//! Checks of machines and processes.
+
+use std::collections::HashSet;
+
+use crate::{Location, Machine, check::Checker, placement::partitions, suggest};
+
+/// Longest name of a machine or a process, in bytes: it is a part of file names.
+const MAX_NAME: usize = 64;
+/// Permitted names of machines and processes.
+const NAMES: &str =
+    "a name is made of at most 64 letters, digits, \"_\" and \"-\", and starts with a letter";
+
+impl Checker<'_> {
+    /// Assigns the nodes to partitions.
+    pub(super) fn placed(&mut self) {
+        self.machines();
+        let graph = self.graph;
+        let assigned = (0..graph.nodes.len()).map(|node| {
+            let machine = self.machine(node)?;
+            Some((machine, graph.nodes[node].process.as_deref()))
+        });
+        let assigned: Vec<Option<(usize, Option<&str>)>> = assigned.collect();
+        let known = assigned.iter().flatten().copied();
+        // In one process, the settings are only checked.
+        let known = known.map(|at| if self.here { (0, None) } else { at });
+        let machines = if self.here { 0 } else { graph.machines.len() };
+        let (partitions, indices) = partitions(machines, known);
+        let mut indices = indices.into_iter();
+        self.partition_of = assigned.iter().map(|at| at.and_then(|_| indices.next())).collect();
+        self.partitions = partitions;
+    }
+
+    fn machines(&mut self) {
+        let mut names = HashSet::new();
+        for (number, machine) in self.graph.machines.iter().enumerate() {
+            let location = self.locations.machines.get(number);
+            let location = location.and_then(|machine| machine.name.as_ref());
+            let name = machine.name.as_str();
+            self.file_name("machine", name, location);
+            if !names.insert(name) {
+                self.error(location, format!("there are two machines \"{name}\""), None);
+            }
+        }
+    }
+
+    /// Index of the machine of a node; `None` if it is unknown, which is reported.
+    fn machine(&mut self, node: usize) -> Option<usize> {
+        let graph = self.graph;
+        let locations = self.node_locations(node);
+        let spec = &graph.nodes[node];
+        if let Some(process) = &spec.process {
+            let location = locations.and_then(|locations| locations.process.as_ref());
+            self.file_name("process", process, location);
+        }
+        let Some(name) = &spec.machine else { return Some(0) };
+        let found = graph.machines.iter().position(|machine| machine.name == *name);
+        if found.is_none() {
+            let location = locations.and_then(|locations| locations.machine.as_ref());
+            let (message, help) = match graph.machines.as_slice() {
+                [] => (
+                    format!("machine \"{name}\" is not declared: the graph has no \"machines\""),
+                    Some(format!("write \"machines: {{{name}: {{}}}}\" ahead of \"nodes\"")),
+                ),
+                machines => {
+                    let known = machines.iter().map(|machine| machine.name.as_str());
+                    let help = suggest::help(&self.faults, name, known, "the machines");
+                    (format!("unknown machine \"{name}\""), help)
+                }
+            };
+            self.error(location, message, help);
+        }
+        found
+    }
+
+    /// Reports a name that cannot be a part of a file name.
+    fn file_name(&mut self, kind: &str, name: &str, location: Option<&Location>) {
+        let is_letter = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+        let is_allowed = name.len() <= MAX_NAME
+            && name.starts_with(|c: char| c.is_ascii_alphabetic())
+            && name.chars().all(is_letter);
+        if !is_allowed {
+            let message = format!("\"{name}\" cannot be the name of a {kind}");
+            self.error(location, message, Some(NAMES.to_owned()));
+        }
+    }
+
+    /// Machines of the checked graph.
+    pub(super) fn checked_machines(&self) -> Vec<Machine> {
+        let machines = self.graph.machines.iter().filter(|_| !self.here).cloned();
+        let machines = machines.map(|machine| Machine {
+            name: machine.name,
+            listen: machine.listen,
+            address: machine.address,
+        });
+        machines.collect()
+    }
+}
