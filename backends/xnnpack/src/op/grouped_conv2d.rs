@@ -6,27 +6,22 @@
 //! transposed convolution, zeros are inserted between the pixels.
 
 use afferent_core::Error;
-use afferent_simd::{
-    Activation, Isa, conv::depthwise_nhwc::DepthwiseNhwc, epilogue::BiasActivation,
-};
+use afferent_simd::{Isa, conv::depthwise_nhwc::DepthwiseNhwc};
 
+use super::depthwise_conv2d::DepthwiseConv2d;
 use crate::{
     conv2d_params::{Conv2dKind, Conv2dParams},
     error::{SHAPE_MISMATCH, TENSOR_TOO_LARGE},
     memory::{MemoryBudget, grow},
     operator::{Input, Operator, RunContext, output_as, unary_input},
-    pack::depthwise::DepthwiseF32,
     shape::Shape,
 };
 
 /// Maximum number of input channels of a group. More would make the expanded input too large.
 const MAX_GROUP_INPUTS: usize = 8;
 
-pub(crate) struct GroupedConv2d {
-    pub(crate) params: Conv2dParams,
-    pub(crate) packed: DepthwiseF32,
-    pub(crate) activation: Activation,
-}
+/// Convolution with the weights of the depthwise one.
+pub(crate) struct GroupedConv2d(pub(crate) DepthwiseConv2d);
 
 /// Returns true if [`GroupedConv2d`] supports the convolution and is faster than one GEMM per group.
 pub(crate) fn is_supported(params: &Conv2dParams, filter: &[f32]) -> bool {
@@ -58,8 +53,8 @@ fn padding_of_flipped(params: &Conv2dParams, dim: usize) -> Option<usize> {
 impl GroupedConv2d {
     /// Pixels from one input pixel to the next in the expanded image.
     fn spacing(&self) -> [usize; 2] {
-        let is_transposed = matches!(self.params.kind, Conv2dKind::Transposed { .. });
-        if is_transposed { self.params.window.stride } else { [1; 2] }
+        let Conv2dParams { kind, window, .. } = self.0.params;
+        if matches!(kind, Conv2dKind::Transposed { .. }) { window.stride } else { [1; 2] }
     }
 
     /// Rows and columns of the expanded image, without the columns for the channels of a group.
@@ -79,26 +74,20 @@ impl GroupedConv2d {
         [height, width]: [usize; 2],
         output: [usize; 2],
     ) -> Result<DepthwiseNhwc<'d>, Error> {
-        let (window, inputs) = (self.params.window, self.params.group_input_channels);
-        let is_transposed = matches!(self.params.kind, Conv2dKind::Transposed { .. });
-        let padding = [0, 1].map(|dim| match is_transposed {
-            true => padding_of_flipped(&self.params, dim),
-            false => Some(window.padding_before[dim]),
-        });
-        let stride = if is_transposed { [1; 2] } else { window.stride };
-        let padding = [padding[0].ok_or(SHAPE_MISMATCH)?, padding[1].ok_or(SHAPE_MISMATCH)?];
+        let params = &self.0.params;
+        let inputs = params.group_input_channels;
+        let conv = self.0.convolution(x, batch, [height, width * inputs], output);
+        let (stride, padding) = if matches!(params.kind, Conv2dKind::Transposed { .. }) {
+            let padding = [0, 1].map(|dim| padding_of_flipped(params, dim));
+            ([1; 2], [padding[0].ok_or(SHAPE_MISMATCH)?, padding[1].ok_or(SHAPE_MISMATCH)?])
+        } else {
+            (conv.stride, conv.padding)
+        };
         Ok(DepthwiseNhwc {
-            x,
-            first_row: 0,
-            batch,
-            channels: self.params.output_channels(),
-            input: [height, width * inputs],
-            output,
-            kernel: [window.kernel[0], window.kernel[1] * inputs],
+            kernel: [conv.kernel[0], conv.kernel[1] * inputs],
             stride: [stride[0], stride[1] * inputs],
-            dilation: window.dilation,
             padding: [padding[0], padding[1] * inputs],
-            weights: &self.packed.weights,
+            ..conv
         })
     }
 }
@@ -108,9 +97,10 @@ impl Operator for GroupedConv2d {
         let input = unary_input(inputs)?;
         let [batch, height, width, _] = input.nhwc()?;
         let [rows, cols] = self.expanded_size([height, width])?;
-        let channels = self.params.group_input_channels * self.params.output_channels();
+        let params = &self.0.params;
+        let channels = params.group_input_channels * params.output_channels();
         Shape::of([batch, rows, cols, channels]).numel()?;
-        self.params.output_shape(input)
+        params.output_shape(input)
     }
 
     fn run(
@@ -121,10 +111,10 @@ impl Operator for GroupedConv2d {
     ) -> Result<(), Error> {
         let input = unary_input(inputs)?;
         let [batch, height, width, channels] = input.shape.nhwc()?;
-        let [_, rows, cols, _] = self.params.output_shape(input.shape)?.nhwc()?;
-        let (x, out) = (input.data::<f32>()?, output_as::<f32>(out)?);
-        let Conv2dParams { group_input_channels: inputs, group_output_channels: outputs, .. } =
-            self.params;
+        let params = &self.0.params;
+        let [_, rows, cols, _] = params.output_shape(input.shape)?.nhwc()?;
+        let x = input.data::<f32>()?;
+        let (inputs, outputs) = (params.group_input_channels, params.group_output_channels);
         let size = self.expanded_size([height, width])?;
         let pixel = channels * outputs;
         let len = batch * size[0] * size[1] * pixel;
@@ -142,8 +132,7 @@ impl Operator for GroupedConv2d {
             cx.isa.call(|| channels.expand(from, to, pixel));
         }
         let conv = self.depthwise(expanded, batch, size, [rows, cols])?;
-        let epilogue = BiasActivation { bias: &self.packed.bias, activation: self.activation };
-        conv.run(cx.isa, epilogue, out, cx.workers).or(Err(SHAPE_MISMATCH))
+        self.0.compute(cx.isa, cx.workers, conv, output_as(out)?)
     }
 }
 
@@ -195,7 +184,7 @@ impl Channels {
 mod tests {
     use super::*;
     use crate::{
-        pack::weight_cache::WeightPacker,
+        pack::{depthwise::DepthwiseF32, weight_cache::WeightPacker},
         subgraph::UNCLAMPED,
         testing::{close, floats, run},
         window::Window,
@@ -254,7 +243,8 @@ mod tests {
         assert!(is_supported(&params, &filter));
         let packed =
             DepthwiseF32::grouped(&WeightPacker::default(), &params, &filter, Some(&bias)).unwrap();
-        let mut op = GroupedConv2d { params, packed, activation: Activation::from(UNCLAMPED) };
+        let mut op =
+            GroupedConv2d(DepthwiseConv2d { params, packed, activation: UNCLAMPED.into() });
         for threads in [1, 2] {
             let (found, to) = run(&mut op, &x, shape, f32::NAN, threads);
             close(&found, &expected(&params, &x, &filter, &bias, [shape, to]));

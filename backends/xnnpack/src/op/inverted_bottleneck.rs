@@ -9,7 +9,6 @@ use afferent_core::{Error, Workers};
 use afferent_simd::{
     Isa,
     conv::depthwise_nhwc::DepthwiseNhwc,
-    epilogue::BiasActivation,
     parallel::{self, Chunks},
 };
 
@@ -127,22 +126,13 @@ impl InvertedBottleneck {
             };
             let depthwise = depthwise.get_mut(..count * row.depthwise).ok_or(SHAPE_MISMATCH)?;
             let padding_top = window.padding_before[0].saturating_sub(top);
+            let sizes = ([to - from, input[1]], [count, output[1]]);
             let conv = DepthwiseNhwc {
-                x: source,
                 first_row,
-                batch: 1,
-                channels: self.depthwise.params.groups,
-                input: [to - from, input[1]],
-                output: [count, output[1]],
-                kernel: window.kernel,
-                stride: window.stride,
-                dilation: window.dilation,
                 padding: [padding_top, window.padding_before[1]],
-                weights: &self.depthwise.packed.weights,
+                ..self.depthwise.convolution(source, 1, sizes.0, sizes.1)
             };
-            let (bias, activation) = (&self.depthwise.packed.bias[..], self.depthwise.activation);
-            let epilogue = BiasActivation { bias, activation };
-            conv.run(Isa::best(), epilogue, depthwise, workers).or(Err(SHAPE_MISMATCH))?;
+            self.depthwise.compute(Isa::best(), workers, conv, depthwise)?;
             self.project.pointwise(workers, depthwise, out)?;
         }
         Ok(())

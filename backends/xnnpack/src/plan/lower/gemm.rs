@@ -1,11 +1,13 @@
 //! Lowers convolutions and fully connected layers.
 
+use std::borrow::Cow;
+
 use afferent_core::Error;
 use afferent_simd::igemm::WeightShape;
 
 use super::{gemm_q8, node::NodeContext};
 use crate::{
-    conv2d_params::Conv2dKind,
+    conv2d_params::{Conv2dKind, Conv2dParams},
     op::{
         batch_matrix_multiply::BatchMatrixMultiply,
         conv2d::Conv2d,
@@ -73,51 +75,64 @@ pub(super) fn lower_conv2d(cx: &NodeContext<'_, '_>) -> Result<Box<dyn Operator>
                     constants or exclude the convolution from the XNNPACK partition";
         return Err(cx.unsupported(what));
     }
-    let params = cx.conv2d_params()?;
     if is_quantized_gemm(cx) {
         return gemm_q8::lower_conv2d(cx);
     }
-    if params.kind == Conv2dKind::Depthwise && params.group_output_channels == 1 {
-        return Ok(Box::new(lower_depthwise_f32(cx)?));
-    }
-    if let Some(conv) = lower_grouped_f32(cx)? {
-        return Ok(Box::new(conv));
-    }
-    let conv = lower_conv2d_f32(cx)?;
-    Ok(if conv2d_few_channels::is_supported(&params) {
-        Box::new(Conv2dFewChannels::new(conv))
+    let weights = Conv2dF32::of(cx)?;
+    let params = &weights.params;
+    Ok(if params.kind == Conv2dKind::Depthwise && params.group_output_channels == 1 {
+        Box::new(weights.depthwise(cx)?)
+    } else if grouped_conv2d::is_supported(params, &weights.filter) {
+        Box::new(GroupedConv2d(weights.grouped(cx)?))
+    } else if conv2d_few_channels::is_supported(params) {
+        Box::new(Conv2dFewChannels::new(weights.standard(cx)?))
     } else {
-        Box::new(conv)
+        Box::new(weights.standard(cx)?)
     })
 }
 
 /// Lowers an f32 convolution.
 pub(super) fn lower_conv2d_f32(cx: &NodeContext<'_, '_>) -> Result<Conv2d, Error> {
-    let params = cx.conv2d_params()?;
-    cx.expect_f32()?;
-    let (filter, bias) = (dequantize(cx.input(1))?, cx.bias(params.output_channels())?);
-    Conv2d::new(&cx.packer(), params, &filter, bias.as_deref(), cx.node.activation())
-}
-
-/// Lowers an f32 convolution with small groups; `None` if it has others.
-fn lower_grouped_f32(cx: &NodeContext<'_, '_>) -> Result<Option<GroupedConv2d>, Error> {
-    let params = cx.conv2d_params()?;
-    cx.expect_f32()?;
-    let (filter, bias) = (dequantize(cx.input(1))?, cx.bias(params.output_channels())?);
-    if !grouped_conv2d::is_supported(&params, &filter) {
-        return Ok(None);
-    }
-    let packed = DepthwiseF32::grouped(&cx.packer(), &params, &filter, bias.as_deref())?;
-    Ok(Some(GroupedConv2d { params, packed, activation: cx.node.activation() }))
+    Conv2dF32::of(cx)?.standard(cx)
 }
 
 /// Lowers an f32 depthwise convolution without depth multiplier.
 pub(super) fn lower_depthwise_f32(cx: &NodeContext<'_, '_>) -> Result<DepthwiseConv2d, Error> {
-    let params = cx.conv2d_params()?;
-    cx.expect_f32()?;
-    let (filter, bias) = (dequantize(cx.input(1))?, cx.bias(params.output_channels())?);
-    let packed = DepthwiseF32::new(&cx.packer(), &params, &filter, bias.as_deref())?;
-    Ok(DepthwiseConv2d { params, packed, activation: cx.node.activation() })
+    Conv2dF32::of(cx)?.depthwise(cx)
+}
+
+/// Parameters and weights of an f32 convolution.
+struct Conv2dF32<'v> {
+    params: Conv2dParams,
+    filter: Cow<'v, [f32]>,
+    bias: Option<Cow<'v, [f32]>>,
+}
+
+impl<'v> Conv2dF32<'v> {
+    fn of(cx: &NodeContext<'_, 'v>) -> Result<Self, Error> {
+        let params = cx.conv2d_params()?;
+        cx.expect_f32()?;
+        let (filter, bias) = (dequantize(cx.input(1))?, cx.bias(params.output_channels())?);
+        Ok(Self { params, filter, bias })
+    }
+
+    fn standard(self, cx: &NodeContext<'_, '_>) -> Result<Conv2d, Error> {
+        let activation = cx.node.activation();
+        Conv2d::new(&cx.packer(), self.params, &self.filter, self.bias.as_deref(), activation)
+    }
+
+    fn depthwise(self, cx: &NodeContext<'_, '_>) -> Result<DepthwiseConv2d, Error> {
+        let bias = self.bias.as_deref();
+        let packed = DepthwiseF32::new(&cx.packer(), &self.params, &self.filter, bias)?;
+        Ok(DepthwiseConv2d { params: self.params, packed, activation: cx.node.activation() })
+    }
+
+    /// Depthwise convolution with the weights of a [`GroupedConv2d`].
+    fn grouped(self, cx: &NodeContext<'_, '_>) -> Result<DepthwiseConv2d, Error> {
+        let bias = self.bias.as_deref();
+        let packed = DepthwiseF32::grouped(&cx.packer(), &self.params, &self.filter, bias)?;
+        Ok(DepthwiseConv2d { params: self.params, packed, activation: cx.node.activation() })
+    }
 }
 
 /// True if the GEMM multiplies integers.
