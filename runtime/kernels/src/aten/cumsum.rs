@@ -28,23 +28,18 @@ fn cumsum_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Er
 
 #[cfg(test)]
 mod tests {
-    use afferent_core::{Argument, Call, Scalar, ScalarType, Tensor};
+    use afferent_core::{Argument, Scalar, Tensor};
 
     use super::*;
+    use crate::shared::testing::check;
 
     #[test]
     fn values() {
         let x = Tensor::new(&[2, 3], &[1_i32, 2, 3, 4, 5, 6]).unwrap();
-        for (dim, expected) in [(0, [1_i64, 2, 3, 5, 7, 9]), (-1, [1, 3, 6, 4, 9, 15])] {
-            let mut out = Tensor::zeros(ScalarType::Long, &[2, 3]);
-            let mut arguments = [
-                Argument::Tensor(&x),
-                Argument::Scalar(Scalar::Int(dim)),
-                Argument::None,
-                Argument::Out(&mut out),
-            ];
-            Call::new(&KERNELS[0]).run(&mut arguments).unwrap();
-            assert_eq!(out.data::<i64>(), Ok(&expected[..]));
+        for (dim, expected) in [(0, [1, 2, 3, 5, 7, 9]), (-1, [1, 3, 6, 4, 9, 15])] {
+            let dim = Argument::Scalar(Scalar::Int(dim));
+            let inputs = vec![Argument::Tensor(&x), dim, Argument::None];
+            check(&KERNELS[0], inputs, Ok((&[2, 3], &expected)));
         }
     }
 }

@@ -162,7 +162,7 @@ impl ImageDim {
         };
         match interpolation {
             Interpolation::Nearest => {
-                taps[0] = (self.pixel(round(self.pad(position))), A::ONE);
+                taps[0] = (self.pixel(self.pad(position).rint()), A::ONE);
             }
             Interpolation::Bilinear => {
                 let position = self.pad(position);
@@ -176,7 +176,7 @@ impl ImageDim {
                 let weights = cubic_weights(position - first);
                 for ((offset, weight), tap) in (-1_i8..).zip(weights).zip(&mut taps) {
                     let position = first + A::from_double(f64::from(offset));
-                    *tap = (self.pixel(round(self.pad(position))), weight);
+                    *tap = (self.pixel(self.pad(position).rint()), weight);
                 }
             }
         }
@@ -224,14 +224,6 @@ fn reflect<A: Float>(position: A, low: A, span: A) -> A {
     if is_even { rest + low } else { span - rest + low }
 }
 
-/// Rounds to the nearest integer, ties to even.
-fn round<A: Float>(x: A) -> A {
-    let (low, half) = (x.floor(), A::from_double(0.5));
-    let rest = x - low;
-    let is_even = (low * half).floor() * A::from_double(2.0) == low;
-    if rest < half || (rest == half && is_even) { low } else { low + A::ONE }
-}
-
 /// Weights of four adjacent pixels in cubic convolution with `a = -¾`. `t` is the distance of the
 /// sample from the second pixel.
 fn cubic_weights<A: Float>(t: A) -> [A; 4] {
@@ -265,13 +257,6 @@ mod tests {
     fn cubic_weights_sum_to_one() {
         for t in [0.0_f64, 0.3, 0.5, 0.99] {
             assert!((cubic_weights(t).iter().sum::<f64>() - 1.0).abs() < 1e-12);
-        }
-    }
-
-    #[test]
-    fn rounds_half_to_even() {
-        for (x, expected) in [(0.5_f32, 0.0), (1.5, 2.0), (-0.5, 0.0), (2.4, 2.0), (-1.6, -2.0)] {
-            assert_eq!(round(x), expected);
         }
     }
 }

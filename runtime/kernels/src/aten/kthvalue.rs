@@ -42,7 +42,7 @@ fn kthvalue(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error
     let reduction = (reduced, keepdim);
     with_accumulator!(x.dtype(), A => reduce_slices::<A>(cx, args, reduction, 4, |slice, order| {
         fill_indices(order);
-        *order.select_nth_unstable_by(nth, by_element(slice)).1 as usize
+        *order.select_nth_unstable_by(nth, by_element(slice, false)).1 as usize
     }))
 }
 

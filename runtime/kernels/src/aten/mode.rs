@@ -41,7 +41,7 @@ fn mode_values(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Er
 /// Index of the last occurrence of the most frequent element of `slice`.
 fn mode_index<A: Accumulator>(slice: &[A], order: &mut [u64]) -> usize {
     fill_indices(order);
-    order.sort_unstable_by(by_element(slice));
+    order.sort_unstable_by(by_element(slice, false));
     let (mut best, mut most) = (0, 0);
     for run in order.chunk_by(|&a, &b| slice[a as usize] == slice[b as usize]) {
         if run.len() > most {

@@ -19,7 +19,7 @@ use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 use crate::shared::{
     accumulator::with_accumulator,
     dim_args::dim_arg,
-    order::{IndexedOutputs, ascending, check_ordered, fill_indices},
+    order::{IndexedOutputs, by_element, check_ordered, fill_indices},
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[
@@ -46,10 +46,7 @@ fn sort(cx: &mut KernelContext<'_>, args: &mut Args<'_>, dim_index: u8) -> Resul
     outputs.resize(x.dtype(), x.sizes())?;
     with_accumulator!(x.dtype(), A => outputs.fill::<A>(cx, &x, dim, |slice, order| {
         fill_indices(order);
-        order.sort_unstable_by(|a, b| {
-            let [x, y] = [*a, *b].map(|index| slice[index as usize]);
-            if descending { ascending(y, x) } else { ascending(x, y) }.then(a.cmp(b))
-        });
+        order.sort_unstable_by(by_element(slice, descending));
         order
     }))
 }

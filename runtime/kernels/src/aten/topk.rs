@@ -20,13 +20,11 @@ use core::cmp::Ordering;
 use afferent_core::{Arg, Args, Dims, Error, Kernel, KernelContext, ScalarType};
 
 use crate::shared::{
-    accumulator::{Accumulator, check_dtype, with_accumulator},
-    dim_apply::DimSlices,
+    accumulator::{Accumulator, with_accumulator},
     dim_args::dim_arg,
-    elements::{CHUNK, Reader, Writer},
-    loop_nest::out_strides,
+    elements::CHUNK,
     min_max::{MinMax, may_prefer},
-    order::{ascending, fill_indices},
+    order::{IndexedOutputs, by_element, fill_indices},
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
@@ -36,17 +34,10 @@ pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
 )];
 
 fn topk_values(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let dtype = args.tensor(0)?.dtype();
-    if matches!(dtype, ScalarType::Bool | ScalarType::UInt64) {
-        return Err(Error::InvalidType { index: 0, found: dtype });
-    }
-    check_dtype(args.out(5)?.dtype(), dtype, 5)?;
-    check_dtype(args.out(6)?.dtype(), ScalarType::Long, 6)?;
-    with_accumulator!(dtype, A => topk::<A>(cx, args))
-}
-
-fn topk<A: Accumulator>(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let x = args.tensor(0)?;
+    if matches!(x.dtype(), ScalarType::Bool | ScalarType::UInt64) {
+        return Err(Error::InvalidType { index: 0, found: x.dtype() });
+    }
     let dim = dim_arg(args, 2, x.rank())?;
     let invalid =
         Error::InvalidArgument { index: 1, expected: "at most the size of the dimension" };
@@ -60,41 +51,25 @@ fn topk<A: Accumulator>(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Resu
         *size = k;
     }
     let [mut values, mut indices] = args.outs([5, 6])?;
-    values.resize(&sizes)?;
-    indices.resize(&sizes)?;
-    if values.numel() == 0 || k == 0 {
-        return Ok(());
-    }
-    if *out_strides(&values) != *out_strides(&indices) {
-        return Err(Error::NotSupported { what: "outputs with different dim orders" });
-    }
-    let slices = DimSlices::new(&x, &values, dim)?;
-    let reader = Reader::<A>::new(x, 0)?;
-    let (mut values, mut indices) = (Writer::new(&mut values, 5)?, Writer::new(&mut indices, 6)?);
-    // One `u64` per index, then one per element, which takes all or half of it.
-    let scratch = cx.scratch::<u64>(len.checked_mul(2).ok_or(invalid)?)?;
-    let (order, slice) = scratch.split_at_mut(len);
-    let slice: &mut [A] = bytemuck::cast_slice_mut(slice);
-    let slice = &mut slice[..len];
-    slices.for_each(|[from, to]| {
-        reader.read(from, slices.strides[0], slice);
-        let compare = |a: &u64, b: &u64| {
-            let [x, y] = [*a, *b].map(|index| slice[index as usize]);
-            if largest { ascending(y, x) } else { ascending(x, y) }.then(a.cmp(b))
-        };
-        if k > MAX_INSERTED || !insert_all(&mut order[..k], slice, largest, compare) {
-            fill_indices(order);
-            if k < len {
-                order.select_nth_unstable_by(k - 1, compare);
-            }
-            order[..k].sort_unstable_by(compare);
+    let mut outputs = IndexedOutputs { values: &mut values, indices: &mut indices, index: 5 };
+    outputs.resize(x.dtype(), &sizes)?;
+    with_accumulator!(x.dtype(), A => outputs.fill::<A>(cx, &x, dim, |slice, order| {
+        fill_first(slice, order, k, largest);
+        &order[..k]
+    }))
+}
+
+/// Writes the indices of the first `k` elements of `slice` in descending order, or ascending unless
+/// `largest`, to the start of `order`.
+fn fill_first<A: Accumulator>(slice: &[A], order: &mut [u64], k: usize, largest: bool) {
+    let compare = by_element(slice, largest);
+    if k > MAX_INSERTED || !insert_all(&mut order[..k], slice, largest, &compare) {
+        fill_indices(order);
+        if k < slice.len() {
+            order.select_nth_unstable_by(k - 1, &compare);
         }
-        for (i, &index) in order[..k].iter().enumerate() {
-            values.set(to + i * slices.strides[1], slice[index as usize]);
-            indices.set(to + i * slices.strides[1], index as i64);
-        }
-    });
-    Ok(())
+        order[..k].sort_unstable_by(compare);
+    }
 }
 
 /// Largest `k` for which the best elements are kept in order while the others are compared with the

@@ -51,7 +51,7 @@ fn unique<A: Accumulator>(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Re
         Ok(())
     })?;
     fill_indices(order);
-    order.sort_unstable_by(by_element(elements));
+    order.sort_unstable_by(by_element(elements, false));
     let runs = || order.chunk_by(|&a, &b| elements[a as usize] == elements[b as usize]);
     let count = runs().count();
     let [mut values, mut inverse, mut counts] = args.outs([4, 5, 6])?;

@@ -12,13 +12,20 @@ use crate::shared::{
 };
 
 /// Compares in ascending order. NaN compares greater than any number and equal to NaN.
-pub(crate) fn ascending<A: Accumulator>(a: A, b: A) -> Ordering {
+fn ascending<A: Accumulator>(a: A, b: A) -> Ordering {
     a.is_nan().cmp(&b.is_nan()).then(a.partial_cmp(&b).unwrap_or(Ordering::Equal))
 }
 
-/// Compares the elements at the indices `a` and `b` of `slice` in ascending order, then the indices.
-pub(crate) fn by_element<A: Accumulator>(slice: &[A]) -> impl Fn(&u64, &u64) -> Ordering {
-    |a, b| ascending(slice[*a as usize], slice[*b as usize]).then(a.cmp(b))
+/// Compares the elements of `slice` at two indices in ascending order, or in descending order if
+/// `descending` is true, then the indices.
+pub(crate) fn by_element<A: Accumulator>(
+    slice: &[A],
+    descending: bool,
+) -> impl Fn(&u64, &u64) -> Ordering {
+    move |a, b| {
+        let [x, y] = [*a, *b].map(|index| slice[index as usize]);
+        if descending { ascending(y, x) } else { ascending(x, y) }.then(a.cmp(b))
+    }
 }
 
 /// Fills `order` with the indices 0, 1, ….
@@ -104,7 +111,9 @@ mod tests {
         let slice = [1.0, f32::NAN, -1.0, f32::INFINITY, f32::NAN, -0.0, 0.0];
         let mut order = [0; 7];
         fill_indices(&mut order);
-        order.sort_unstable_by(by_element(&slice));
+        order.sort_unstable_by(by_element(&slice, false));
         assert_eq!(order, [2, 5, 6, 0, 3, 1, 4]);
+        order.sort_unstable_by(by_element(&slice, true));
+        assert_eq!(order, [1, 4, 3, 0, 5, 6, 2]);
     }
 }
