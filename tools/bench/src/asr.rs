@@ -9,13 +9,14 @@ use std::{
 
 use afferent_graph::Node;
 use afferent_graph::{NodeBench, OpenCx, Packet, ParamValue, ParamValues, Params, Timestamp};
-use afferent_messages::{AudioBlock, SampleRate, SpeechEvent, Transcript};
+use afferent_messages::{AudioBlock, SampleRate, Transcript};
 use afferent_nodes_speech::{Asr, AsrParams, Vad, VadParams};
 use anyhow::{Context, Result, ensure};
 
 use crate::{
     bench_target::{model_options, portable_options},
     metrics::quantile,
+    recognition::{edit_distance, recognize},
     table::{Table, format_number},
     timing,
 };
@@ -88,9 +89,11 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Table>> {
         let stats = sets.entry(&item.set).or_default();
         let found = chain.transcribe(item, stats);
         let found = found.with_context(|| item.file.display().to_string())?;
-        let (errors, words) = word_errors(&item.text, &found);
+        let [text, words] =
+            [&item.text, &found].map(|text| text.split_whitespace().collect::<Vec<_>>());
+        let errors = edit_distance(&text, &words);
         stats.items += 1;
-        stats.words += words;
+        stats.words += text.len();
         stats.errors += errors;
         stats.wrong += usize::from(errors > 0);
         transcripts += &format!("{}\t{}\t{found}\n", item.set, item.text);
@@ -235,7 +238,7 @@ impl Chain {
     ) -> Result<()> {
         let start = Instant::now();
         let sent = match &mut self.vad {
-            Some(vad) => pass(&mut self.asr, vad.call(Vad::AUDIO, at, audio)?)?,
+            Some(vad) => recognize(&mut self.asr, vad.call(Vad::AUDIO, at, audio)?)?,
             None => self.asr.call(Asr::AUDIO, at, audio)?,
         };
         result.busy += start.elapsed();
@@ -246,7 +249,7 @@ impl Chain {
     fn finish(&mut self, until: Duration, result: &mut Transcription) -> Result<()> {
         let start = Instant::now();
         let mut sent = match &mut self.vad {
-            Some(vad) => pass(&mut self.asr, vad.finish(self.at)?)?,
+            Some(vad) => recognize(&mut self.asr, vad.finish(self.at)?)?,
             None => Vec::new(),
         };
         sent.extend(self.asr.finish(self.at)?);
@@ -256,23 +259,6 @@ impl Chain {
     }
 }
 
-/// Passes the output of the voice activity detector to the recognizer.
-fn pass(
-    asr: &mut NodeBench<Asr>,
-    sent: Vec<(&'static str, Packet)>,
-) -> Result<Vec<(&'static str, Packet)>> {
-    let mut transcripts = Vec::new();
-    for (_, packet) in sent {
-        let at = packet.header.at;
-        if let Some(event) = packet.get::<SpeechEvent>() {
-            transcripts.extend(asr.call(Asr::EVENTS, at, *event)?);
-        } else if let Some(speech) = packet.get::<AudioBlock>() {
-            transcripts.extend(asr.call(Asr::AUDIO, at, speech.clone())?);
-        }
-    }
-    Ok(transcripts)
-}
-
 /// Sample rate and samples of a mono file.
 pub(crate) fn read_wav(path: &Path) -> Result<(SampleRate, Vec<f32>)> {
     let mut reader = hound::WavReader::open(path)?;
@@ -280,39 +266,4 @@ pub(crate) fn read_wav(path: &Path) -> Result<(SampleRate, Vec<f32>)> {
     ensure!(spec.channels == 1 && spec.bits_per_sample == 16, "the file is not 16-bit mono");
     let samples = reader.samples::<i16>().map(|sample| Ok(f32::from(sample?) / 32768.0));
     Ok((SampleRate(spec.sample_rate), samples.collect::<Result<_>>()?))
-}
-
-/// Word-level edit distance between `text` and `found`, and the number of words of `text`.
-fn word_errors(text: &str, found: &str) -> (usize, usize) {
-    let (text, found): (Vec<&str>, Vec<&str>) =
-        (text.split_whitespace().collect(), found.split_whitespace().collect());
-    let mut row: Vec<usize> = (0..=found.len()).collect();
-    for (i, word) in text.iter().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, other) in found.iter().enumerate() {
-            let changed = diagonal + usize::from(word != other);
-            diagonal = row[j + 1];
-            row[j + 1] = changed.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    (row[found.len()], text.len())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn word_errors_are_edit_distances() {
-        let check = |text: &str, found: &str, expected| {
-            assert_eq!(word_errors(text, found), expected, "{text} / {found}");
-        };
-        check("a b c", "a b c", (0, 3));
-        check("a b c", "a x c", (1, 3));
-        check("a b c", "b c", (1, 3));
-        check("a b c", "a b b c", (1, 3));
-        check("a b", "", (2, 2));
-        check("", "a", (1, 0));
-    }
 }

@@ -3,13 +3,17 @@
 use std::{path::PathBuf, time::Duration};
 
 use afferent_graph::{
-    Node, NodeBench, NodeError, OpenCx, Packet, ParamValue, ParamValues, Params, Timestamp,
+    Node, NodeBench, NodeError, OpenCx, ParamValue, ParamValues, Params, Timestamp,
 };
 use afferent_messages::{AudioBlock, SampleRate, SpeechEvent, SpeechEventKind, Transcript};
 use afferent_nodes_speech::{Asr, AsrParams, Clause, Vad, VadParams, Voice};
 use anyhow::{Result, bail, ensure};
 
-use crate::{bench_target::model_options, table::Table};
+use crate::{
+    bench_target::model_options,
+    recognition::{edit_distance, recognize},
+    table::Table,
+};
 
 /// Counts first words that the recognizer loses.
 ///
@@ -216,14 +220,14 @@ impl Listener {
             let at = start + BLOCK * index;
             if with_vad {
                 let speech = self.vad.call(Vad::AUDIO, at, block)?;
-                self.pass(speech, &mut sent)?;
+                sent.extend(recognize(&mut self.asr, speech)?);
             } else {
                 sent.extend(self.asr.call(Asr::AUDIO, at, block)?);
             }
         }
         if with_vad {
             let rest = self.vad.finish(self.at)?;
-            self.pass(rest, &mut sent)?;
+            sent.extend(recognize(&mut self.asr, rest)?);
         } else {
             let event = SpeechEvent { kind: SpeechEventKind::End, probability: 1.0 };
             sent.extend(self.asr.call(Asr::EVENTS, self.at, event)?);
@@ -231,23 +235,6 @@ impl Listener {
         let finals = sent.iter().filter_map(|(_, packet)| packet.get::<Transcript>());
         let finals = finals.filter(|transcript| transcript.is_final);
         Ok(finals.flat_map(|found| &found.words).map(|word| word.text.clone()).collect())
-    }
-
-    /// Passes packets of the voice activity detector to the recognizer.
-    fn pass(
-        &mut self,
-        packets: Vec<(&'static str, Packet)>,
-        sent: &mut Vec<(&'static str, Packet)>,
-    ) -> Result<()> {
-        for (_, packet) in packets {
-            let at = packet.header.at;
-            if let Some(event) = packet.get::<SpeechEvent>() {
-                sent.extend(self.asr.call(Asr::EVENTS, at, *event)?);
-            } else if let Some(speech) = packet.get::<AudioBlock>() {
-                sent.extend(self.asr.call(Asr::AUDIO, at, speech.clone())?);
-            }
-        }
-        Ok(())
     }
 }
 
@@ -266,28 +253,13 @@ fn resample(sound: &[f32], factor: f32) -> Vec<f32> {
 /// True if a minimal word alignment of `found` to `expected` matches the word at index `at`.
 fn is_heard(expected: &[String], at: usize, found: &[String]) -> bool {
     // Fewest errors of the words before `at` and of those after it, for each split of `found`.
-    let errors = |expected: &[String], found: &[String]| edit_distance(expected, found);
-    let total = errors(expected, found);
+    let total = edit_distance(expected, found);
     (0..found.len()).any(|split| {
         found[split] == expected[at]
-            && errors(&expected[..at], &found[..split])
-                + errors(&expected[at + 1..], &found[split + 1..])
+            && edit_distance(&expected[..at], &found[..split])
+                + edit_distance(&expected[at + 1..], &found[split + 1..])
                 == total
     })
-}
-
-fn edit_distance(expected: &[String], found: &[String]) -> usize {
-    let mut row: Vec<usize> = (0..=found.len()).collect();
-    for (i, word) in expected.iter().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, other) in found.iter().enumerate() {
-            let changed = diagonal + usize::from(word != other);
-            diagonal = row[j + 1];
-            row[j + 1] = changed.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[found.len()]
 }
 
 #[cfg(test)]

@@ -32,6 +32,7 @@ mod operators;
 mod packages;
 mod peer;
 mod process;
+mod recognition;
 mod soak;
 mod table;
 mod timing;
