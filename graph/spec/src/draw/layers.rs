@@ -154,7 +154,8 @@ fn shorten(
                 }
             }
             let stays = layers.of_node[*node];
-            // Of equal layers the one next to the receivers, so that the senders can follow.
+            // If several layers give the same length, a node takes the lowest one, so that its
+            // senders can move down too. A sink takes the highest one.
             let is_sink = !layers.nets.iter().any(|net| net.from == *node && !net.back);
             let has_space = |layer: &usize| {
                 let same = layers.of_node.iter().zip(&widths.nodes).enumerate();
