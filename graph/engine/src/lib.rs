@@ -34,9 +34,12 @@ mod sync;
 mod sys;
 
 pub use clock::ClockKind;
-pub use metrics::report::{
-    BudgetReport, EdgeCounts, EdgeReport, Failure, FailureKind, Handled, JoinCounts, NodeReport,
-    PathReport, PoolReport, Report, RunEnd, Spread,
+pub use metrics::{
+    report::{
+        BudgetReport, EdgeCounts, EdgeReport, Failure, FailureKind, Handled, JoinCounts,
+        NodeReport, PathReport, PoolReport, Report, RunEnd, Spread,
+    },
+    summary::duration_text,
 };
 pub use plan::{
     Plan,

@@ -1,6 +1,6 @@
 //! Tables of a report: nodes, edges, paths and pools.
 
-use afferent_engine::{EdgeReport, NodeReport, PathReport, PoolReport, Report};
+use afferent_engine::{EdgeReport, NodeReport, PathReport, PoolReport, Report, duration_text};
 
 /// A report, and the one before it.
 #[derive(Clone, Copy)]
@@ -38,7 +38,7 @@ impl Cell {
     }
 
     fn time(ns: u64) -> Self {
-        Self::new(time(ns), ns as f64)
+        Self::new(duration_text(ns), ns as f64)
     }
 }
 
@@ -220,17 +220,6 @@ fn pools(report: &Report) -> Section {
     }
 }
 
-/// A duration with its unit; a dash for zero.
-fn time(ns: u64) -> String {
-    match ns {
-        0 => "-".to_owned(),
-        1..10_000 => format!("{ns} ns"),
-        10_000..10_000_000 => format!("{} us", ns / 1_000),
-        10_000_000..10_000_000_000 => format!("{} ms", ns / 1_000_000),
-        _ => format!("{} s", ns / 1_000_000_000),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -254,13 +243,5 @@ mod tests {
         let [nodes, ..] = sections(Reading { now: &now, before: None });
         assert_eq!(nodes.rows[0].cells[1].text, "46.7");
         assert_eq!(nodes.text()[0][..3], ["node", "thread", "busy %"]);
-    }
-
-    #[test]
-    fn durations_have_units() {
-        let cases = [(0, "-"), (9_999, "9999 ns"), (10_000, "10 us"), (25_000_000, "25 ms")];
-        for (ns, text) in cases {
-            assert_eq!(time(ns), text);
-        }
     }
 }

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use afferent_graph::PortKind;
 use afferent_spec::{CheckedGraph, Labels};
 
-use crate::{EdgeReport, NodeReport, Report, metrics::summary::time};
+use crate::{EdgeReport, NodeReport, Report, metrics::summary::duration_text};
 
 impl Report {
     /// Labels for [`draw`](afferent_spec::draw) from the figures of this run.
@@ -22,7 +22,7 @@ impl Report {
 
 fn node_figures(report: &Report, node: &NodeReport) -> String {
     let share = 100.0 * node.busy_ns as f64 / report.wall_ns.max(1) as f64;
-    let mut text = format!("{share:.1} % busy, call {}", time(node.call.p50_ns));
+    let mut text = format!("{share:.1} % busy, call {}", duration_text(node.call.p50_ns));
     if node.restarts + node.errors > 0 {
         let _ = write!(text, ", {} errors, {} restarts", node.errors, node.restarts);
     }

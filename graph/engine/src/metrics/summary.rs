@@ -34,7 +34,7 @@ impl Report {
             RunEnd::Stopped => "stopped",
             RunEnd::Cut => "stopped, and cut short",
         };
-        let (wall, media) = (time(self.wall_ns), time(self.media_ns));
+        let (wall, media) = (duration_text(self.wall_ns), duration_text(self.media_ns));
         writeln!(out, "{}: {end} after {wall}, {media} of media", self.graph)?;
         table(out, &self.node_rows(), NODE_COLUMNS)?;
         let rest = [
@@ -72,7 +72,7 @@ impl Report {
             let times = times.iter().chain([&latency.p50_ns, &latency.p99_ns, &latency.max_ns]);
             let mut row = vec![node.name.clone(), node.thread.to_string()];
             row.extend(counts.iter().map(u64::to_string));
-            row.extend(times.map(|ns| time(*ns)));
+            row.extend(times.map(|ns| duration_text(*ns)));
             rows.push(row);
         }
         rows
@@ -85,7 +85,7 @@ impl Report {
         rows.extend(self.paths.iter().map(|path| {
             let Spread { p50_ns, p99_ns, max_ns, .. } = path.latency;
             let mut row = vec![format!("{} -> {}", path.from, path.to), path.measured.to_string()];
-            row.extend([p50_ns, p99_ns, max_ns].map(time));
+            row.extend([p50_ns, p99_ns, max_ns].map(duration_text));
             row
         }));
         rows
@@ -152,8 +152,8 @@ impl Report {
                 vec![format!("{} -> {}", budget.from, budget.to), budget.measured.to_string()];
             let figures = budget.found_ns.iter().zip(&budget.limits_ns);
             row.extend(figures.map(|(found, limit)| match limit {
-                Some(limit) => format!("{} of {}", time(*found), time(*limit)),
-                None => time(*found),
+                Some(limit) => format!("{} of {}", duration_text(*found), duration_text(*limit)),
+                None => duration_text(*found),
             }));
             let kept = match (budget.kept, budget.measured) {
                 (true, _) => "yes",
@@ -216,8 +216,8 @@ fn table(out: &mut impl fmt::Write, rows: &[Vec<String>], columns: &str) -> fmt:
     columns.lines().try_for_each(|line| writeln!(out, "  {line}"))
 }
 
-/// Three digits and a unit; a dash for zero.
-pub(crate) fn time(ns: u64) -> String {
+/// Duration with three digits and a unit; a dash for zero.
+pub fn duration_text(ns: u64) -> String {
     let value = ns as f64;
     match ns {
         0 => "-".to_owned(),
@@ -239,6 +239,14 @@ mod tests {
     use crate::{
         BudgetReport, EdgeCounts, Failure, FailureKind, Handled, JoinCounts, NodeReport, Spread,
     };
+
+    #[test]
+    fn durations_have_three_digits_and_a_unit() {
+        let cases = [(0, "-"), (999, "999 ns"), (1_500, "1.50 us"), (25_000_000, "25.0 ms")];
+        for (ns, text) in cases.into_iter().chain([(123_000_000_000, "123 s")]) {
+            assert_eq!(duration_text(ns), text);
+        }
+    }
 
     #[test]
     fn a_summary_lines_up_and_names_what_was_lost() {
