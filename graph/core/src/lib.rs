@@ -9,6 +9,7 @@
 //! | `credit`  | credits of edges with an in-flight limit                                 |
 //! | `payload` | payload types and the default policies of their edges                    |
 //! | `payload_type` | payload types as values, for types known only at run time                |
+//! | `dynamic` | values of types known only at run time                                  |
 //! | `session_start` | civil time of the session clock                                    |
 //! | `codec`   | how values are written to recordings                                     |
 //! | `wire`    | how values travel between processes and machines                         |
@@ -26,6 +27,7 @@ mod catalog;
 mod codec;
 mod credit;
 mod cx;
+mod dynamic;
 mod factory;
 mod node;
 mod outbox;
@@ -47,6 +49,7 @@ pub use catalog::{Catalog, PayloadConflict};
 pub use codec::{Codec, RecordCodec};
 pub use credit::{Credit, CreditGuard};
 pub use cx::{CallInfo, CallRequest, Cx, InputInfo, IntoLoan, Joined, NodeContext, Resume};
+pub use dynamic::Dynamic;
 pub use factory::{NodeDef, NodeEntry, NodeFactory, NodeSpec, ParamSpec, PortSpec, Typed};
 pub use node::{DynNode, Node, NodeError, OpenCx, Weight};
 pub use outbox::Outbox;
@@ -56,7 +59,7 @@ pub use param::{
     read_duration, read_param,
 };
 pub use payload::{OnFull, Payload};
-pub use payload_type::{Dynamic, PayloadType};
+pub use payload_type::PayloadType;
 pub use port::{AnyIn, In, Out, Port, PortId, PortKind, lower, port_index};
 pub use session_start::SessionStart;
 pub use time::Timestamp;
