@@ -2,10 +2,10 @@
 
 use std::{ops::RangeInclusive, time::Duration};
 
-use afferent_core::{Error, Tensor};
+use afferent_core::{Error, ForeignBytes, Tensor};
 
-use crate::{Cdr, CdrMessage};
-use afferent_graph::{Field, Payload, RecordCodec};
+use crate::{Cdr, CdrMessage, Wire, WireMessage, wire::Matrix};
+use afferent_graph::{Field, Payload, RecordCodec, WireCodec};
 
 /// Sample rate in hertz (samples per second and channel).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
@@ -98,6 +98,23 @@ impl AudioBlock {
     }
 }
 
+impl AudioBlock {
+    /// Checks the properties that nodes rely on.
+    fn check(rate: SampleRate, channels: usize, samples: usize) -> Result<(), String> {
+        if !Self::RATES_HZ.contains(&rate.0) {
+            let (least, most) = Self::RATES_HZ.into_inner();
+            return Err(format!(
+                "sample rate of {} Hz is not supported; accepted are {least} to {most} Hz",
+                rate.0
+            ));
+        }
+        if samples == 0 && channels > Self::MAX_CHANNELS {
+            return Err(format!("{channels} channels without samples"));
+        }
+        Ok(())
+    }
+}
+
 impl Default for AudioBlock {
     fn default() -> Self {
         let samples = Tensor::zeros(afferent_core::ScalarType::Float, &[1, 0]);
@@ -108,6 +125,7 @@ impl Default for AudioBlock {
 impl Payload for AudioBlock {
     const TYPE: &'static str = "audio/Block";
     const CODEC: Option<&'static dyn RecordCodec> = Some(&Cdr::<Self>::NEW);
+    const WIRE: Option<&'static dyn WireCodec> = Some(&Wire::<Self>::NEW);
 
     fn fields(&self) -> Vec<(&'static str, Field)> {
         vec![
@@ -119,6 +137,10 @@ impl Payload for AudioBlock {
 
     fn bulk_bytes(&self) -> usize {
         self.samples.view().bytes().len()
+    }
+
+    fn release_foreign(&mut self) {
+        self.samples.release_foreign();
     }
 }
 
@@ -137,17 +159,9 @@ float32[] samples
     }
 
     fn from_wire((rate, channels, samples): Self::Wire) -> Result<Self, String> {
-        if !Self::RATES_HZ.contains(&rate) {
-            let (least, most) = Self::RATES_HZ.into_inner();
-            return Err(format!(
-                "sample rate of {rate} Hz is not supported; accepted are {least} to {most} Hz"
-            ));
-        }
         let (channels, total) = (channels as usize, samples.len());
         let len = total.checked_div(channels).unwrap_or(0);
-        if total == 0 && channels > Self::MAX_CHANNELS {
-            return Err(format!("{channels} channels without samples"));
-        }
+        Self::check(SampleRate(rate), channels, len)?;
         if channels.checked_mul(len) != Some(total) {
             return Err(format!(
                 "{total} samples are not the same number for each of {channels} channels"
@@ -155,5 +169,26 @@ float32[] samples
         }
         let samples = Tensor::new(&[channels, len], &samples).map_err(|error| error.to_string())?;
         Ok(Self { samples, rate: SampleRate(rate) })
+    }
+}
+
+impl WireMessage for AudioBlock {
+    const LAYOUT: &'static str = "uint32 sample_rate_hz
+uint64[2] sizes # channels, samples
+uint8[2] dim_order
+bulk float32[] samples
+";
+    type Meta = (u32, Matrix);
+
+    fn to_parts(&self) -> Result<(Self::Meta, &[u8]), String> {
+        Self::check(self.rate, self.channels(), self.len())?;
+        let (matrix, bulk) = Matrix::of(&self.samples)?;
+        Ok(((self.rate.0, matrix), bulk))
+    }
+
+    fn from_parts((rate, matrix): Self::Meta, bulk: ForeignBytes) -> Result<Self, String> {
+        let block = Self { samples: matrix.into_tensor(bulk)?, rate: SampleRate(rate) };
+        Self::check(block.rate, block.channels(), block.len())?;
+        Ok(block)
     }
 }

@@ -76,9 +76,7 @@ impl<T: CdrMessage> RecordCodec for Cdr<T> {
     }
 
     fn encode(&self, value: &dyn AnyPayload, bytes: &mut Vec<u8>) -> Result<(), String> {
-        bytes.extend(CDR_LE);
-        to_writer::<_, byteorder::LittleEndian, _>(bytes, &typed::<T>(value)?.to_wire())
-            .map_err(|error| error.to_string())
+        write(&typed::<T>(value)?.to_wire(), bytes)
     }
 
     fn encode_uncompressed(
@@ -106,14 +104,38 @@ impl<T: CdrMessage> RecordCodec for Cdr<T> {
     }
 
     fn decode(&self, bytes: &[u8], header: Header) -> Result<Packet, String> {
-        let body = bytes.strip_prefix(&CDR_LE).ok_or("it is not CDR in little endian")?;
-        let (wire, _) = from_bytes::<T::Wire, byteorder::LittleEndian>(body)
-            .map_err(|error| error.to_string())?;
+        let (wire, _) = read(bytes)?;
         Ok(Packet::new(T::from_wire(wire)?, header))
     }
 }
 
-fn typed<T: Payload>(value: &dyn AnyPayload) -> Result<&T, String> {
+/// Appends a CDR header and `fields`.
+pub(crate) fn write(fields: &impl Serialize, bytes: &mut Vec<u8>) -> Result<(), String> {
+    bytes.extend(CDR_LE);
+    to_writer::<_, byteorder::LittleEndian, _>(bytes, fields).map_err(|error| error.to_string())
+}
+
+/// Reads the fields after a CDR header. Also returns the number of bytes that are left.
+fn read<W: DeserializeOwned>(bytes: &[u8]) -> Result<(W, usize), String> {
+    let body = bytes.strip_prefix(&CDR_LE).ok_or("it is not CDR in little endian")?;
+    let (fields, len) =
+        from_bytes::<W, byteorder::LittleEndian>(body).map_err(|error| error.to_string())?;
+    Ok((fields, body.len().saturating_sub(len)))
+}
+
+/// Reads the fields after a CDR header.
+///
+/// # Errors
+/// Also if bytes are left.
+pub(crate) fn read_all<W: DeserializeOwned>(bytes: &[u8]) -> Result<W, String> {
+    match read(bytes)? {
+        (fields, 0) => Ok(fields),
+        (_, left) => Err(format!("{left} bytes follow the last field of the metadata")),
+    }
+}
+
+/// The value as a `T`.
+pub(crate) fn typed<T: Payload>(value: &dyn AnyPayload) -> Result<&T, String> {
     (value as &dyn Any).downcast_ref::<T>().ok_or_else(|| format!("the value is not a {}", T::TYPE))
 }
 

@@ -1,7 +1,7 @@
 //! Messages between dialogue nodes other than audio and text.
 
 use crate::{Cdr, CdrMessage};
-use afferent_graph::{Field, Payload, RecordCodec};
+use afferent_graph::{Field, Payload, RecordCodec, WireCodec};
 
 /// A tool call, or the result of one.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -17,6 +17,7 @@ pub struct ToolMessage {
 impl Payload for ToolMessage {
     const TYPE: &'static str = "text/Tool";
     const CODEC: Option<&'static dyn RecordCodec> = Some(&Cdr::<Self>::NEW);
+    const WIRE: Option<&'static dyn WireCodec> = Some(&Cdr::<Self>::NEW);
 
     fn fields(&self) -> Vec<(&'static str, Field)> {
         vec![
@@ -75,6 +76,7 @@ const TURN_EVENTS: [(TurnEventKind, &str); 4] = [
 impl Payload for TurnEvent {
     const TYPE: &'static str = "speech/Turn";
     const CODEC: Option<&'static dyn RecordCodec> = Some(&Cdr::<Self>::NEW);
+    const WIRE: Option<&'static dyn WireCodec> = Some(&Cdr::<Self>::NEW);
 
     fn fields(&self) -> Vec<(&'static str, Field)> {
         let name = TURN_EVENTS.iter().find(|(kind, _)| *kind == self.kind);
@@ -113,6 +115,7 @@ pub struct Interruption {
 impl Payload for Interruption {
     const TYPE: &'static str = "graph/Interruption";
     const CODEC: Option<&'static dyn RecordCodec> = Some(&Cdr::<Self>::NEW);
+    const WIRE: Option<&'static dyn WireCodec> = Some(&Cdr::<Self>::NEW);
 
     fn fields(&self) -> Vec<(&'static str, Field)> {
         vec![

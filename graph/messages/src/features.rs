@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
-use afferent_core::{ScalarType, Tensor};
+use afferent_core::{ForeignBytes, ScalarType, Tensor};
 
-use crate::{Cdr, CdrMessage};
-use afferent_graph::{Field, Payload, RecordCodec};
+use crate::{
+    Cdr, CdrMessage, Wire, WireMessage,
+    wire::{Matrix, WireDuration, from_duration, to_duration},
+};
+use afferent_graph::{Field, Payload, RecordCodec, WireCodec};
 
 /// Consecutive feature rows: a tensor `[rows, bins]` of `f32`.
 ///
@@ -30,6 +33,7 @@ impl Default for Features {
 impl Payload for Features {
     const TYPE: &'static str = "signal/Features";
     const CODEC: Option<&'static dyn RecordCodec> = Some(&Cdr::<Self>::NEW);
+    const WIRE: Option<&'static dyn WireCodec> = Some(&Wire::<Self>::NEW);
 
     fn fields(&self) -> Vec<(&'static str, Field)> {
         let size = |dim| self.values.sizes().get(dim).copied().unwrap_or(0);
@@ -39,6 +43,10 @@ impl Payload for Features {
 
     fn bulk_bytes(&self) -> usize {
         self.values.view().bytes().len()
+    }
+
+    fn release_foreign(&mut self) {
+        self.values.release_foreign();
     }
 }
 
@@ -67,5 +75,30 @@ float32[] values
             .map_err(|_| format!("{} values are not {rows} rows of {bins}", values.len()))?;
         let (hop, window) = (Duration::from_nanos(hop), Duration::from_nanos(window));
         Ok(Self { values, hop, window })
+    }
+}
+
+impl WireMessage for Features {
+    const LAYOUT: &'static str = "uint64 hop_s
+uint32 hop_ns
+uint64 window_s
+uint32 window_ns
+uint64[2] sizes # rows, bins
+uint8[2] dim_order
+bulk float32[] values
+";
+    type Meta = (WireDuration, WireDuration, Matrix);
+
+    fn to_parts(&self) -> Result<(Self::Meta, &[u8]), String> {
+        let (matrix, bulk) = Matrix::of(&self.values)?;
+        Ok(((from_duration(self.hop), from_duration(self.window), matrix), bulk))
+    }
+
+    fn from_parts((hop, window, matrix): Self::Meta, bulk: ForeignBytes) -> Result<Self, String> {
+        Ok(Self {
+            hop: to_duration("hop", hop)?,
+            window: to_duration("window", window)?,
+            values: matrix.into_tensor(bulk)?,
+        })
     }
 }

@@ -1,13 +1,16 @@
 //! Images.
 
+use std::mem;
+
 use afferent_core::{ScalarType, Tensor, TensorView};
 use serde::{Deserialize, Serialize};
 
-use crate::{Cdr, CdrMessage, cdr::ros_header};
-use afferent_graph::{Choice, Field, NodeError, OnFull, Payload, RecordCodec, choices};
+use crate::{Cdr, CdrMessage, Wire, cdr::ros_header};
+use afferent_graph::{Choice, Field, NodeError, OnFull, Payload, RecordCodec, WireCodec, choices};
 
 mod bytes;
 mod png;
+mod wire;
 
 use bytes::Bytes;
 
@@ -194,19 +197,9 @@ impl Image {
         height: usize,
         row_stride: usize,
     ) -> Result<&mut [u8], ImageError> {
-        let (dtype, name) = (format.dtype(), format.name());
-        let wrong_size = ImageError::Size { width, height, format: name };
-        let Some(least) = width.checked_mul(format.pixel_bytes()).filter(|row| *row > 0) else {
-            return Err(wrong_size);
-        };
-        let unit = dtype.size();
-        if row_stride < least || !row_stride.is_multiple_of(unit) {
-            let format = name;
-            return Err(ImageError::RowStride { row_stride, width, format, unit, least });
-        }
-        if height == 0 || row_stride.checked_mul(height).is_none_or(|all| all > Self::MAX_BYTES) {
-            return Err(wrong_size);
-        }
+        Self::check(format, width, height, row_stride)?;
+        let (dtype, unit) = (format.dtype(), format.dtype().size());
+        let wrong_size = ImageError::Size { width, height, format: format.name() };
         if self.pixels.dtype() != dtype {
             self.pixels = Tensor::zeros(dtype, &[0, 0]);
         }
@@ -272,6 +265,28 @@ impl Image {
 }
 
 impl Image {
+    /// Checks the shape of an image with pixels.
+    fn check(
+        format: PixelFormat,
+        width: usize,
+        height: usize,
+        row_stride: usize,
+    ) -> Result<(), ImageError> {
+        let (unit, name) = (format.dtype().size(), format.name());
+        let wrong_size = ImageError::Size { width, height, format: name };
+        let Some(least) = width.checked_mul(format.pixel_bytes()).filter(|row| *row > 0) else {
+            return Err(wrong_size);
+        };
+        if row_stride < least || !row_stride.is_multiple_of(unit) {
+            let format = name;
+            return Err(ImageError::RowStride { row_stride, width, format, unit, least });
+        }
+        if height == 0 || row_stride.checked_mul(height).is_none_or(|all| all > Self::MAX_BYTES) {
+            return Err(wrong_size);
+        }
+        Ok(())
+    }
+
     /// An image without pixels.
     fn empty(format: PixelFormat) -> Self {
         let pixels = Tensor::zeros(format.dtype(), &[0, 0]);
@@ -298,6 +313,7 @@ impl PartialEq for Image {
 impl Payload for Image {
     const TYPE: &'static str = "vision/Image";
     const CODEC: Option<&'static dyn RecordCodec> = Some(&Cdr::<Self>::NEW);
+    const WIRE: Option<&'static dyn WireCodec> = Some(&Wire::<Self>::NEW);
     const ON_FULL: OnFull = OnFull::Latest;
 
     fn fields(&self) -> Vec<(&'static str, Field)> {
@@ -312,6 +328,13 @@ impl Payload for Image {
 
     fn bulk_bytes(&self) -> usize {
         self.bytes().len()
+    }
+
+    fn release_foreign(&mut self) {
+        if self.pixels.is_foreign() {
+            let frame_id = mem::take(&mut self.frame_id);
+            *self = Self { frame_id, ..Self::empty(self.format) };
+        }
     }
 }
 

@@ -1,9 +1,10 @@
 //! Inertial measurements.
 
+use afferent_core::ForeignBytes;
 use serde::{Deserialize, Serialize};
 
-use crate::{Cdr, CdrMessage, cdr::ros_header};
-use afferent_graph::{Field, OnFull, Payload, RecordCodec};
+use crate::{Cdr, CdrMessage, Wire, WireMessage, cdr::ros_header, wire::no_bulk};
+use afferent_graph::{Field, OnFull, Payload, RecordCodec, WireCodec};
 
 /// One measurement of an inertial measurement unit, in its own coordinate frame (ROS
 /// `sensor_msgs/Imu`).
@@ -18,6 +19,7 @@ pub struct Imu {
 impl Payload for Imu {
     const TYPE: &'static str = "spatial/Imu";
     const CODEC: Option<&'static dyn RecordCodec> = Some(&Cdr::<Self>::NEW);
+    const WIRE: Option<&'static dyn WireCodec> = Some(&Wire::<Self>::NEW);
     const ON_FULL: OnFull = OnFull::DropOldest;
     const INTERPOLATES: bool = true;
 
@@ -90,6 +92,23 @@ float64 z
             angular_velocity_rad_s: narrow(wire.angular_velocity),
             acceleration_m_s2: narrow(wire.linear_acceleration),
         })
+    }
+}
+
+/// The message of ROS 2 holds `f64`, and the conversion of a NaN may change its bits.
+impl WireMessage for Imu {
+    const LAYOUT: &'static str =
+        "float32[3] angular_velocity_rad_s\nfloat32[3] acceleration_m_s2\n";
+    type Meta = ([f32; 3], [f32; 3]);
+
+    fn to_parts(&self) -> Result<(Self::Meta, &[u8]), String> {
+        Ok(((self.angular_velocity_rad_s, self.acceleration_m_s2), &[]))
+    }
+
+    fn from_parts(meta: Self::Meta, bulk: ForeignBytes) -> Result<Self, String> {
+        no_bulk(&bulk)?;
+        let (angular_velocity_rad_s, acceleration_m_s2) = meta;
+        Ok(Self { angular_velocity_rad_s, acceleration_m_s2 })
     }
 }
 

@@ -1,4 +1,4 @@
-//! Payload types of the shipped nodes, and their recorded form.
+//! Payload types of the shipped nodes, their recorded form, and their form between processes.
 //!
 //! Each type says its unit and layout, its fields for logs, and its ROS 2 message. Sound, images
 //! and features hold the runtime's own `Tensor`, so they enter a model without a copy.
@@ -9,7 +9,8 @@
 //! | `audio`, `features`, `image`, `imu` | sensor data |
 //! | `speech`, `text`, `dialogue` | events and text of a conversation |
 //! | `playout` | audio between packets and an output device |
-//! | `cdr` | CDR encoding with ROS 2 message definitions |
+//! | `cdr` | recorded form: CDR with ROS 2 message definitions |
+//! | `wire` | form between processes and machines: metadata as CDR, bulk bytes as they are |
 
 mod audio;
 mod cdr;
@@ -20,6 +21,7 @@ mod imu;
 mod playout;
 mod speech;
 mod text;
+mod wire;
 
 pub use audio::{AudioBlock, SampleRate};
 pub use cdr::{Cdr, CdrMessage};
@@ -30,3 +32,24 @@ pub use imu::Imu;
 pub use playout::{Gain, Played, Playout};
 pub use speech::{HeardWord, KeywordEvent, SpeechEvent, SpeechEventKind, Transcript};
 pub use text::{Text, Word};
+pub use wire::{Matrix, Wire, WireMessage};
+
+use afferent_graph::PayloadType;
+
+/// Every payload type of this crate.
+pub const PAYLOADS: &[PayloadType] = &[
+    PayloadType::of::<AudioBlock>(),
+    PayloadType::of::<Features>(),
+    PayloadType::of::<Gain>(),
+    PayloadType::of::<Image>(),
+    PayloadType::of::<Imu>(),
+    PayloadType::of::<Interruption>(),
+    PayloadType::of::<KeywordEvent>(),
+    PayloadType::of::<Played>(),
+    PayloadType::of::<SpeechEvent>(),
+    PayloadType::of::<Text>(),
+    PayloadType::of::<ToolMessage>(),
+    PayloadType::of::<Transcript>(),
+    PayloadType::of::<TurnEvent>(),
+    PayloadType::of::<Word>(),
+];

@@ -5,7 +5,7 @@ use std::{collections::VecDeque, time::Duration};
 use afferent_core::Error;
 
 use crate::{AudioBlock, Cdr, CdrMessage, SampleRate};
-use afferent_graph::{Cx, Field, Out, Payload, RecordCodec, Timestamp};
+use afferent_graph::{Cx, Field, Out, Payload, RecordCodec, Timestamp, WireCodec};
 
 /// Gain of the playout from now on.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -17,6 +17,7 @@ pub struct Gain {
 impl Payload for Gain {
     const TYPE: &'static str = "audio/Gain";
     const CODEC: Option<&'static dyn RecordCodec> = Some(&Cdr::<Self>::NEW);
+    const WIRE: Option<&'static dyn WireCodec> = Some(&Cdr::<Self>::NEW);
 
     fn fields(&self) -> Vec<(&'static str, Field)> {
         vec![("gain_db", Field::Number(f64::from(self.decibels)))]
@@ -49,6 +50,7 @@ pub struct Played {
 impl Payload for Played {
     const TYPE: &'static str = "audio/Played";
     const CODEC: Option<&'static dyn RecordCodec> = Some(&Cdr::<Self>::NEW);
+    const WIRE: Option<&'static dyn WireCodec> = Some(&Cdr::<Self>::NEW);
 
     fn fields(&self) -> Vec<(&'static str, Field)> {
         vec![("until_ns", Field::Int(self.until.0)), ("is_playing", Field::Bool(self.is_playing))]

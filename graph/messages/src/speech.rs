@@ -1,7 +1,7 @@
 //! Results of speech nodes.
 
 use crate::{Cdr, CdrMessage};
-use afferent_graph::{Field, Payload, RecordCodec, Timestamp};
+use afferent_graph::{Field, Payload, RecordCodec, Timestamp, WireCodec};
 
 /// Kind of a [`SpeechEvent`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -25,6 +25,7 @@ pub struct SpeechEvent {
 impl Payload for SpeechEvent {
     const TYPE: &'static str = "speech/Event";
     const CODEC: Option<&'static dyn RecordCodec> = Some(&Cdr::<Self>::NEW);
+    const WIRE: Option<&'static dyn WireCodec> = Some(&Cdr::<Self>::NEW);
 
     fn fields(&self) -> Vec<(&'static str, Field)> {
         let kind = match self.kind {
@@ -50,6 +51,7 @@ pub struct KeywordEvent {
 impl Payload for KeywordEvent {
     const TYPE: &'static str = "speech/Keyword";
     const CODEC: Option<&'static dyn RecordCodec> = Some(&Cdr::<Self>::NEW);
+    const WIRE: Option<&'static dyn WireCodec> = Some(&Cdr::<Self>::NEW);
 
     fn fields(&self) -> Vec<(&'static str, Field)> {
         vec![
@@ -99,6 +101,7 @@ impl Transcript {
 impl Payload for Transcript {
     const TYPE: &'static str = "speech/Transcript";
     const CODEC: Option<&'static dyn RecordCodec> = Some(&Cdr::<Self>::NEW);
+    const WIRE: Option<&'static dyn WireCodec> = Some(&Cdr::<Self>::NEW);
 
     fn fields(&self) -> Vec<(&'static str, Field)> {
         let event = if self.is_final { "final" } else { "partial" };

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::{Cdr, CdrMessage};
-use afferent_graph::{Field, Payload, RecordCodec};
+use afferent_graph::{Field, Payload, RecordCodec, WireCodec};
 
 /// Text, or a chunk of streamed text.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,6 +33,7 @@ impl From<&str> for Text {
 impl Payload for Text {
     const TYPE: &'static str = "text/Text";
     const CODEC: Option<&'static dyn RecordCodec> = Some(&Cdr::<Self>::NEW);
+    const WIRE: Option<&'static dyn WireCodec> = Some(&Cdr::<Self>::NEW);
 
     fn fields(&self) -> Vec<(&'static str, Field)> {
         vec![
@@ -74,6 +75,7 @@ pub struct Word {
 impl Payload for Word {
     const TYPE: &'static str = "speech/Word";
     const CODEC: Option<&'static dyn RecordCodec> = Some(&Cdr::<Self>::NEW);
+    const WIRE: Option<&'static dyn WireCodec> = Some(&Cdr::<Self>::NEW);
 
     fn fields(&self) -> Vec<(&'static str, Field)> {
         let duration = self.duration.as_secs_f64() * 1e3;

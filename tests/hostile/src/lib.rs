@@ -13,6 +13,7 @@
 //! | `call`       | calls an operator with random arguments                        |
 //! | `random`     | reproducible random numbers                                    |
 //! | `seeds`      | valid files to start from                                      |
+//! | `wire`       | decodes values of payload types                                |
 
 pub mod call;
 pub mod edit;
@@ -24,5 +25,6 @@ pub mod mutate;
 mod random;
 pub mod schema;
 pub mod seeds;
+pub mod wire;
 
 pub use random::Random;

@@ -3,7 +3,7 @@
 
 use std::{fs, path::Path};
 
-use afferent_tests_hostile::{call, execute, invariants, seeds::seed};
+use afferent_tests_hostile::{call, execute, invariants, seeds::seed, wire};
 
 #[test]
 fn fixed_findings_stay_fixed() {
@@ -27,6 +27,7 @@ fn fixed_findings_stay_fixed() {
                 assert!(tally.rejected > 0 && tally.completed == 0, "{name}: {tally:?}");
             }
             "operators" => drop(call::call(&bytes)),
+            "wire" => drop(wire::decode(&bytes)),
             other => panic!("{name}: `{other}` is not a fuzz target"),
         }
         count += 1;
