@@ -1,4 +1,4 @@
-//! Speech recognition behind a voice activity detector, and the distance of two transcripts.
+//! Speech recognition downstream of a voice activity detector, and the distance of transcripts.
 
 use afferent_graph::{NodeBench, Packet};
 use afferent_messages::{AudioBlock, SpeechEvent};
