@@ -26,9 +26,10 @@ mod wav_source;
 
 pub use event_log::{EventLog, EventLogParams, LogFormat};
 pub use image_writer::{ImageWriter, ImageWriterParams};
+pub use sound_file::Encoding;
 pub use test_pattern::{TestPattern, TestPatternParams};
 pub use wav_sink::{SampleFormat, WavSink, WavSinkParams};
-pub use wav_source::{FileFormat, Mix, Pace, WavSource, WavSourceParams};
+pub use wav_source::{Mix, Pace, WavSource, WavSourceParams};
 
 /// The nodes of this crate.
 pub const NODES: &[afferent_graph::NodeEntry] = &[

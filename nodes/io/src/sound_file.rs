@@ -23,7 +23,7 @@ use self::{
 };
 use crate::output::file_error;
 
-pub(crate) use self::pcm::Encoding;
+pub use self::pcm::Encoding;
 
 /// Bytes from which the format of a file is recognized.
 const HEAD_BYTES: u64 = 512;

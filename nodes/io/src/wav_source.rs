@@ -78,46 +78,6 @@ choices! {
     }
 }
 
-choices! {
-    /// Format of the samples in a file.
-    pub enum FileFormat {
-        /// That of the header of the file.
-        Auto = "auto",
-        /// No header; unsigned 8-bit integers.
-        U8 = "u8",
-        /// No header; 16-bit integers, little-endian.
-        S16Le = "s16le",
-        /// No header; 24-bit integers in three bytes, little-endian.
-        S24Le = "s24le",
-        /// No header; 32-bit integers, little-endian.
-        S32Le = "s32le",
-        /// No header; 32-bit floating point, little-endian.
-        F32Le = "f32le",
-        /// No header; 64-bit floating point, little-endian.
-        F64Le = "f64le",
-        /// No header; G.711 µ-law.
-        MuLaw = "mulaw",
-        /// No header; G.711 A-law.
-        ALaw = "alaw",
-    }
-}
-
-impl FileFormat {
-    fn encoding(self) -> Option<Encoding> {
-        Some(match self {
-            Self::Auto => return None,
-            Self::U8 => Encoding::U8,
-            Self::S16Le => Encoding::S16,
-            Self::S24Le => Encoding::S24,
-            Self::S32Le => Encoding::S32,
-            Self::F32Le => Encoding::F32,
-            Self::F64Le => Encoding::F64,
-            Self::MuLaw => Encoding::MuLaw,
-            Self::ALaw => Encoding::ALaw,
-        })
-    }
-}
-
 params! {
     /// Settings of [`WavSource`].
     pub struct WavSourceParams {
@@ -129,8 +89,8 @@ params! {
         pub block: Duration = "20ms", range 0.001..=1.0;
         /// Treatment of several channels.
         pub mix: Mix = "mono";
-        /// Format of the file.
-        pub format: FileFormat = "auto";
+        /// Encoding of samples without a header. Default: the file has a header.
+        pub format: Option<Encoding>;
         /// Sample rate of samples without a header.
         pub rate: Option<u32>, range 1000.0..=768000.0, unit "Hz";
         /// Number of channels of samples without a header. Default: 1.
@@ -155,7 +115,7 @@ impl WavSourceParams {
             name: name.to_owned().into(),
             reason: reason.to_owned(),
         };
-        let Some(encoding) = self.format.encoding() else {
+        let Some(encoding) = self.format else {
             let given = [("rate", self.rate.is_some()), ("channels", self.channels.is_some())];
             return match given.into_iter().find(|(_, is_given)| *is_given) {
                 None => Ok(None),

@@ -2,22 +2,30 @@
 
 use std::io::{self, Read};
 
+use afferent_graph::choices;
+
 use super::SampleReader;
 
-/// Encoding of a sample; several bytes are in little-endian order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Encoding {
-    /// Unsigned, silence at 128.
-    U8,
-    S16,
-    S24,
-    S32,
-    F32,
-    F64,
-    /// G.711 µ-law.
-    MuLaw,
-    /// G.711 A-law.
-    ALaw,
+choices! {
+    /// Encoding of a sample; several bytes are in little-endian order.
+    pub enum Encoding {
+        /// Unsigned 8-bit integers, silence at 128.
+        U8 = "u8",
+        /// 16-bit integers.
+        S16 = "s16le",
+        /// 24-bit integers in three bytes.
+        S24 = "s24le",
+        /// 32-bit integers.
+        S32 = "s32le",
+        /// 32-bit floating point.
+        F32 = "f32le",
+        /// 64-bit floating point.
+        F64 = "f64le",
+        /// G.711 µ-law.
+        MuLaw = "mulaw",
+        /// G.711 A-law.
+        ALaw = "alaw",
+    }
 }
 
 impl Encoding {

@@ -22,7 +22,7 @@ fn params(path: &Path, pace: Pace) -> WavSourceParams {
         pace,
         block: Duration::from_millis(10),
         mix: Mix::Keep,
-        format: FileFormat::Auto,
+        format: None,
         rate: None,
         channels: None,
         repeat: false,
@@ -140,7 +140,7 @@ fn samples_without_a_header_have_the_stated_format() {
     let path = folder.path("sound.raw");
     std::fs::write(&path, [0_i16, 16384, -8192, -8192, 7].map(i16::to_le_bytes).concat()).unwrap();
     let raw = WavSourceParams {
-        format: FileFormat::S16Le,
+        format: Some(Encoding::S16),
         rate: Some(8000),
         channels: Some(2),
         mix: Mix::Mono,
@@ -150,7 +150,7 @@ fn samples_without_a_header_have_the_stated_format() {
     let error = |params| read_all(params).unwrap_err().to_string();
     let without_rate = WavSourceParams { rate: None, ..raw.clone() };
     assert_eq!(error(without_rate), "parameter rate: is required with `format`");
-    let without_format = WavSourceParams { format: FileFormat::Auto, ..raw.clone() };
+    let without_format = WavSourceParams { format: None, ..raw.clone() };
     let expected = "parameter rate: is for samples without a header; set `format` too, such as \
                     format: s16le";
     assert_eq!(error(without_format), expected);
