@@ -300,7 +300,7 @@ fn release(cell: Shared) {
 /// Returns a cell without holders to its pool.
 fn return_to_pool(mut idle: Idle) {
     if let Some(pool) = idle.pool().upgrade() {
-        idle.payload_mut().release_foreign();
+        idle.release_foreign();
         // If the pool is full, the value is freed.
         drop(pool.free.push(idle));
     }

@@ -36,10 +36,12 @@ impl Default for Storage {
 }
 
 impl Allocation {
+    #[inline]
     fn as_slice(&self) -> &[u8] {
         &bytemuck::cast_slice(&self.words)[self.start..][..self.len]
     }
 
+    #[inline]
     fn as_mut_slice(&mut self) -> &mut [u8] {
         &mut bytemuck::cast_slice_mut(&mut self.words)[self.start..][..self.len]
     }
@@ -94,6 +96,7 @@ impl AlignedBytes {
     }
 
     /// True if the bytes are borrowed from foreign memory.
+    #[inline]
     pub fn is_foreign(&self) -> bool {
         matches!(self.0, Storage::Foreign(_))
     }
@@ -113,6 +116,7 @@ impl AlignedBytes {
     }
 
     /// The bytes.
+    #[inline]
     pub fn as_slice(&self) -> &[u8] {
         match &self.0 {
             Storage::Own(own) => own.as_slice(),
@@ -121,10 +125,15 @@ impl AlignedBytes {
     }
 
     /// Copies foreign memory into an allocation of its own. `None` if the allocation fails.
+    #[inline]
     pub fn try_make_own(&mut self) -> Option<()> {
-        if let Storage::Foreign(bytes) = &self.0 {
-            self.0 = Storage::Own(Allocation::try_copy(bytes.as_slice(), bytes.len())?);
-        }
+        if self.is_foreign() { self.copy_foreign() } else { Some(()) }
+    }
+
+    #[cold]
+    fn copy_foreign(&mut self) -> Option<()> {
+        let bytes = self.as_slice();
+        self.0 = Storage::Own(Allocation::try_copy(bytes, bytes.len())?);
         Some(())
     }
 
@@ -132,10 +141,9 @@ impl AlignedBytes {
     ///
     /// # Panics
     /// If the allocation for a copy fails; [`AlignedBytes::try_make_own`] reports that.
+    #[inline]
     pub fn as_mut_slice(&mut self) -> &mut [u8] {
-        if self.is_foreign() {
-            self.try_make_own().expect("the allocator has enough memory");
-        }
+        self.try_make_own().expect("the allocator has enough memory");
         match &mut self.0 {
             Storage::Own(own) => own.as_mut_slice(),
             Storage::Foreign(_) => unreachable!("foreign memory was copied"),

@@ -113,7 +113,19 @@ impl Tensor {
 
     /// Borrows the tensor for reading.
     pub fn view(&self) -> TensorView<'_> {
+        if self.bytes.is_foreign() { self.foreign_view() } else { self.any_view() }
+    }
+
+    #[inline]
+    fn any_view(&self) -> TensorView<'_> {
         TensorView::from_checked(self.dtype, &self.sizes, &self.dim_order, self.bytes.as_slice())
+    }
+
+    /// As [`Tensor::view`]. A call of its own keeps the view of an allocation free of spilled
+    /// registers.
+    #[cold]
+    fn foreign_view(&self) -> TensorView<'_> {
+        self.any_view()
     }
 
     /// Dtype of the elements.

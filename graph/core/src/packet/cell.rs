@@ -34,10 +34,15 @@ struct Methods {
     /// # Safety
     /// The cell has that type, and the caller is its only holder.
     free: unsafe fn(NonNull<Head>),
+    /// Calls [`AnyPayload::release_foreign`].
+    ///
+    /// # Safety
+    /// As of `free`.
+    release_foreign: unsafe fn(NonNull<Head>),
     /// Returns the value in the cell.
     ///
     /// # Safety
-    /// The cell has that type and lives.
+    /// The cell has that type, and no holder changes it during the call.
     payload: unsafe fn(NonNull<Head>) -> NonNull<dyn AnyPayload>,
 }
 
@@ -52,13 +57,10 @@ impl<T: AnyPayload> Cell<T> {
     const METHODS: &'static Methods = &Methods {
         // SAFETY: the cell was allocated by `Box` with this type, and the caller is its only holder.
         free: |head| drop(unsafe { Box::from_raw(head.cast::<Self>().as_ptr()) }),
-        payload: |head| {
-            // SAFETY: the cell has this type and lives while the caller holds it. No reference is
-            // made, so that a caller that is the only holder may change the value.
-            let value: *mut T = unsafe { &raw mut (*head.cast::<Self>().as_ptr()).value };
-            // SAFETY: it points into the cell.
-            unsafe { NonNull::new_unchecked(value) }
-        },
+        // SAFETY: the cell has this type, and the caller is its only holder.
+        release_foreign: |head| unsafe { head.cast::<Self>().as_mut() }.value.release_foreign(),
+        // SAFETY: the cell has this type and lives while the caller holds it.
+        payload: |head| NonNull::from(unsafe { &head.cast::<Self>().as_ref().value }),
     };
 }
 
@@ -217,14 +219,13 @@ impl Idle {
         head
     }
 
-    /// The value.
-    pub(super) fn payload_mut(&mut self) -> &mut dyn AnyPayload {
+    /// Calls [`AnyPayload::release_foreign`].
+    #[inline]
+    pub(super) fn release_foreign(&mut self) {
         // SAFETY: the cell lives while it is held.
         let methods = unsafe { self.0.as_ref() }.methods;
         // SAFETY: the methods belong to the type of the cell, and this is its only holder.
-        let mut payload = unsafe { (methods.payload)(self.0) };
-        // SAFETY: as above; the holder is borrowed mutably.
-        unsafe { payload.as_mut() }
+        unsafe { (methods.release_foreign)(self.0) };
     }
 
     /// Pool that the cell returns to.
