@@ -207,12 +207,7 @@ fn push_piece(
         addresses::push_address(core, words, push);
         return;
     }
-    if let Some((before, after)) =
-        core.split_once('&').filter(|(a, b)| !a.is_empty() && !b.is_empty())
-    {
-        push_piece(before, false, words, is_known);
-        words.push("and".to_owned());
-        push_piece(after, false, words, is_known);
+    if push_joined(core, words, is_known) {
         return;
     }
     let sign = piece.chars().next().filter(|c| matches!(c, '±' | '≈' | '@'));
@@ -250,6 +245,19 @@ fn push_piece(
     let is_name = core.starts_with(char::is_alphanumeric);
     let plus = core.chars().rev().take_while(|c| is_name && *c == '+');
     words.extend(plus.map(|_| "plus".to_owned()));
+}
+
+/// Appends words that ampersands join, such as `R&D`. Returns false if `core` has fewer than two.
+fn push_joined(core: &str, words: &mut Vec<String>, is_known: &impl Fn(&str) -> bool) -> bool {
+    let parts = || core.split('&').filter(|part| part.contains(is_word_char));
+    let is_joined = parts().nth(1).is_some();
+    for (at, part) in parts().enumerate().filter(|_| is_joined) {
+        if at > 0 {
+            words.push("and".to_owned());
+        }
+        push_piece(part, false, words, is_known);
+    }
+    is_joined
 }
 
 /// Appends a range of numbers, such as `10-20`. Returns false if `core` is not one.

@@ -189,3 +189,12 @@ fn words_of_unknown_scripts_are_named() {
     check("½ cup, 5 m², Łódź, “Škoda” – 20 €, 😀, 5 µm", &[]);
     check("٣ o'clock", &["٣"]);
 }
+
+#[test]
+fn any_number_of_ampersands_joins_words() {
+    check("turn&ok&&turn & ok&", "turn and ok and turn and ok.");
+    let count = 20_000;
+    let found = clauses(&"ok&".repeat(count), |_| true);
+    let words: usize = found.iter().map(|clause| clause.words.len()).sum();
+    assert_eq!(words, 2 * count - 1);
+}
