@@ -161,12 +161,12 @@ float32[] samples
     fn from_wire((rate, channels, samples): Self::Wire) -> Result<Self, String> {
         let (channels, total) = (channels as usize, samples.len());
         let len = total.checked_div(channels).unwrap_or(0);
-        Self::check(SampleRate(rate), channels, len)?;
         if channels.checked_mul(len) != Some(total) {
             return Err(format!(
                 "{total} samples are not the same number for each of {channels} channels"
             ));
         }
+        Self::check(SampleRate(rate), channels, len)?;
         let samples = Tensor::new(&[channels, len], &samples).map_err(|error| error.to_string())?;
         Ok(Self { samples, rate: SampleRate(rate) })
     }

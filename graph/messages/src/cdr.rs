@@ -214,6 +214,9 @@ mod tests {
         let bytes = [0, 1, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0];
         let error = codec.decode(&bytes, Header::default()).unwrap_err();
         assert_eq!(error, "1 samples are not the same number for each of 2 channels");
+        let bytes = [0, 1, 0, 0, 1, 0, 0, 0, 100, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0];
+        let error = codec.decode(&bytes, Header::default()).unwrap_err();
+        assert_eq!(error, "1 samples are not the same number for each of 100 channels");
         let bytes = [0, 1, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 255, 255, 255, 255];
         assert!(codec.decode(&bytes, Header::default()).is_err(), "a length without its samples");
         for channels in [65, u32::MAX] {
