@@ -9,7 +9,8 @@ use afferent_graph::{
 };
 use afferent_runtime::ModelOptions;
 use afferent_spec::{
-    Checked, CheckedGraph, Diagnostics, Graph, LoadOptions, Loaded, check, load_and_check,
+    Checked, CheckedGraph, Diagnostics, Graph, LoadOptions, Loaded, PlacementOptions, check,
+    load_and_check,
 };
 
 /// Lists of the shipped node crates.
@@ -118,7 +119,7 @@ impl App {
         Ok(self.load_with(path.as_ref(), &LoadOptions::default())?.graph)
     }
 
-    /// As [`App::load`], with a profile or overrides; returns the warnings too.
+    /// As [`App::load`], with a profile, overrides or a placement; returns the warnings too.
     ///
     /// # Errors
     /// As [`App::load`].
@@ -131,7 +132,20 @@ impl App {
     /// # Errors
     /// As [`App::load`], without positions.
     pub fn build(&self, graph: Graph) -> Result<CheckedGraph, Diagnostics> {
-        Ok(check(&Loaded::from(graph), &self.catalog, &self.open_cx())?.graph)
+        self.build_with(graph, &PlacementOptions::default())
+    }
+
+    /// As [`App::build`], with the machine of this program and the addresses of the others.
+    ///
+    /// # Errors
+    /// As [`App::build`].
+    pub fn build_with(
+        &self,
+        graph: Graph,
+        placement: &PlacementOptions,
+    ) -> Result<CheckedGraph, Diagnostics> {
+        let loaded = Loaded::from(graph).deployed(placement);
+        Ok(check(&loaded, &self.catalog, &self.open_cx())?.graph)
     }
 
     /// Starts a graph.

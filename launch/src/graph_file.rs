@@ -116,10 +116,27 @@ fn row<const N: usize>(cells: [&str; N]) -> Vec<String> {
     cells.map(str::to_owned).to_vec()
 }
 
-/// Rows of the thread table: nodes and schedule of each thread.
+/// Nodes of each thread, with the partition of the thread.
+fn threads(graph: &CheckedGraph, plan: &Plan) -> Vec<(usize, Vec<usize>)> {
+    let mut threads = Vec::new();
+    for partition in 0..graph.partitions.len() {
+        for members in &plan.groups {
+            let members = members.iter().copied();
+            let members = members.filter(|node| graph.partition_of(*node) == partition);
+            let members: Vec<_> = members.collect();
+            if !members.is_empty() {
+                threads.push((partition, members));
+            }
+        }
+    }
+    threads
+}
+
+/// Rows of the thread table: process, nodes and schedule of each thread.
 fn thread_rows(graph: &CheckedGraph, plan: &Plan) -> Vec<Vec<String>> {
-    let mut rows = vec![row(["thread", "nodes", "asks for"])];
-    for (number, members) in plan.groups.iter().enumerate() {
+    let is_one = graph.partitions.len() == 1;
+    let mut rows = vec![row(["thread", "process", "nodes", "asks for"])];
+    for (number, (partition, members)) in threads(graph, plan).into_iter().enumerate() {
         let members: Vec<_> = members.iter().map(|index| &graph.nodes[*index]).collect();
         let names: Vec<_> = members.iter().map(|node| node.name.as_str()).collect();
         let wishes = members.iter().flat_map(|node| {
@@ -129,7 +146,11 @@ fn thread_rows(graph: &CheckedGraph, plan: &Plan) -> Vec<Vec<String>> {
             cpu.into_iter().chain(priority).chain(spin.map(|spin| format!("spin {spin:?}")))
         });
         let wishes: Vec<_> = wishes.collect();
-        rows.push(vec![number.to_string(), names.join(", "), wishes.join(", ")]);
+        let process = graph.partition_name(partition);
+        rows.push(vec![number.to_string(), process, names.join(", "), wishes.join(", ")]);
+    }
+    if is_one {
+        rows.iter_mut().for_each(|row| drop(row.remove(1)));
     }
     rows
 }
@@ -141,9 +162,11 @@ fn edge_rows(graph: &CheckedGraph, plan: &Plan) -> Vec<Vec<String>> {
     rows.extend(graph.edges.iter().map(|edge| {
         let from = graph.port_name(edge.from, PortKind::Output);
         let to = graph.port_name(edge.to, PortKind::Input);
-        let way = match thread(edge.from.0) == thread(edge.to.0) {
-            true => "within the thread",
-            false => "between threads",
+        let way = match () {
+            () if graph.crosses_machines(edge) => "between machines",
+            () if graph.crosses(edge) => "between processes",
+            () if thread(edge.from.0) != thread(edge.to.0) => "between threads",
+            () => "within the thread",
         };
         let full = edge.policy.on_full.word();
         let in_flight = edge.in_flight.map_or_else(|| "-".to_owned(), |limit| limit.to_string());

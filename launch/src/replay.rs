@@ -42,7 +42,7 @@ pub(crate) fn replay(app: App, args: &ReplayArgs) -> anyhow::Result<ExitCode> {
     let app = args.file.configure(app);
     let options = LoadOptions {
         without_sources: true,
-        placement: PlacementOptions { here: true },
+        placement: PlacementOptions { here: true, ..PlacementOptions::default() },
         ..LoadOptions::default()
     };
     let loaded = args.file.load(&app, options)?;

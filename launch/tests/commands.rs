@@ -70,6 +70,37 @@ fn call(folder: &Path, args: &[&str]) -> (String, String, bool) {
 }
 
 #[test]
+fn several_processes_are_checked_and_run_here_only() {
+    let folder = folder();
+    let text = TOP
+        .replace("nodes:\n", "machines: {a: {listen: tcp/0.0.0.0:7450}, b: {}}\nnodes:\n")
+        .replace("use: agc", "use: agc, process: gain")
+        .replace("use: event_log", "use: event_log, machine: b");
+    fs::write(folder.path().join("spread.yaml"), text).unwrap();
+    let call = |args: &[&str]| call(folder.path(), args);
+    let (table, errors, success) = call(&["check", "spread.yaml", "--at", "a=tcp/10.0.0.2:7450"]);
+    assert!(success, "{errors}");
+    let rows = table.lines().map(|row| row.split_whitespace().collect::<Vec<_>>().join(" "));
+    let rows: Vec<_> = rows.collect();
+    for expected in ["0 a ears/wav", "1 b log", "2 a/gain even"] {
+        assert!(rows.iter().any(|row| row == expected), "{expected} in {table}");
+    }
+    let way = |edge: &str| rows.iter().find(|row| row.starts_with(edge)).cloned().unwrap();
+    assert!(way("ears/wav.audio ->").contains("between processes"), "{table}");
+    assert!(way("even.audio ->").contains("between machines"), "{table}");
+    let (_, errors, success) = call(&["run", "spread.yaml"]);
+    assert!(!success && errors.contains("3 processes (a, b, a/gain)"), "{errors}");
+    assert!(errors.contains("--here"), "{errors}");
+    for option in ["--here", "--virtual"] {
+        let (_, errors, success) = call(&["run", "spread.yaml", option]);
+        assert!(success, "{errors}");
+        fs::remove_file(folder.path().join("log.txt")).unwrap();
+    }
+    let (_, errors, success) = call(&["check", "spread.yaml", "--machine", "c"]);
+    assert!(!success && errors.contains("the machines of the graph: a, b"), "{errors}");
+}
+
+#[test]
 fn check_shows_the_pools() {
     let folder = folder();
     let (text, errors, success) = call(folder.path(), &["check", "top.yaml"]);

@@ -59,7 +59,7 @@ impl Prepared {
             nodes: case.nodes.clone(),
             without_sources: !case.turns.is_empty(),
             // Scenarios run on the virtual clock, which is that of one process.
-            placement: PlacementOptions { here: true },
+            placement: PlacementOptions { here: true, ..PlacementOptions::default() },
             ..LoadOptions::default()
         };
         let graph = match load_and_check(&case.graph, &options, catalog, services) {

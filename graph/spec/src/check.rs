@@ -5,14 +5,17 @@
 //! | `params` | the settings of each node, then the node's own check                 |
 //! | `wiring` | every input stream: names, types, what happens under load            |
 //! | `flow`   | the whole: cycles, sources, nodes that nothing reaches or that reach nothing |
-//! | `placement` | machines and processes                                            |
+//! | `placement`, `address` | machines and processes, and their addresses             |
+//! | `links`  | edges between processes and machines                                 |
 //! | `files`  | outputs that overwrite inputs or other outputs                         |
 //! | `watch`  | budgets, the waterfall and the interrupt                             |
 //!
 //! A fault is told once: what depends on a name that is not known is not looked at.
 
+mod address;
 mod files;
 mod flow;
+mod links;
 mod params;
 mod placement;
 mod watch;
@@ -109,6 +112,7 @@ pub fn check(
     checker.files(&loaded.origin, &params);
     checker.wiring();
     checker.watched();
+    checker.links(&params);
     checker.flow();
     let (graph, warnings) = checker.finish(params)?;
     Ok(Checked { graph, warnings, origin: loaded.origin.clone() })
@@ -160,6 +164,7 @@ struct Checker<'a> {
     graph: &'a Graph,
     locations: &'a Locations,
     here: bool,
+    machine: Option<usize>,
     without_sources: bool,
     catalog: &'a Catalog,
     /// Definition of each node of the graph; `None` if its kind is unknown.
@@ -169,6 +174,7 @@ struct Checker<'a> {
     /// Partition of each node; `None` if its machine is unknown.
     partition_of: Vec<Option<usize>>,
     edges: Vec<Edge>,
+    machine_links: Vec<links::Link>,
     /// Output that interrupts.
     interrupt: Option<(usize, PortId)>,
     budgets: Vec<CheckedBudget>,
@@ -193,6 +199,7 @@ impl<'a> Checker<'a> {
             graph,
             locations: &loaded.locations,
             here: loaded.here,
+            machine: loaded.machine,
             without_sources: loaded.without_sources,
             defs: defs.iter().map(Option::as_ref).collect(),
             catalog,
@@ -200,6 +207,7 @@ impl<'a> Checker<'a> {
             partitions: Vec::new(),
             partition_of: Vec::new(),
             edges: Vec::new(),
+            machine_links: Vec::new(),
             interrupt: None,
             budgets: Vec::new(),
             waterfall: Vec::new(),
@@ -273,9 +281,13 @@ impl<'a> Checker<'a> {
     fn thread(&mut self, number: usize) {
         let node = &self.graph.nodes[number];
         let Some(word) = &node.schedule.thread else { return };
-        let others = self.graph.nodes[..number].iter();
-        let mut others = others.filter(|other| other.schedule.thread.as_ref() == Some(word));
-        let conflict = others.find_map(|other| {
+        let others = self.graph.nodes[..number].iter().enumerate();
+        let mut others = others.filter(|(_, other)| other.schedule.thread.as_ref() == Some(word));
+        if let Some((other, _)) = others.clone().find(|(other, _)| self.is_apart(*other, number)) {
+            self.report_apart(other, number, word);
+            return;
+        }
+        let conflict = others.find_map(|(_, other)| {
             Some((other.name.as_str(), other.schedule.conflict(&node.schedule)?))
         });
         if let Some((other, setting)) = conflict {
@@ -335,11 +347,12 @@ impl<'a> Checker<'a> {
         });
         let (name, nodes) = (self.graph.name.clone(), nodes.collect());
         let machines = self.checked_machines();
+        let machine = self.machine.filter(|machine| *machine < machines.len());
         let Self { partitions, edges, interrupt, budgets, waterfall, .. } = self;
         let graph = CheckedGraph {
             name,
             machines,
-            machine: None,
+            machine,
             partitions,
             nodes,
             edges,

@@ -6,6 +6,7 @@ use afferent_graph::{NodeDef, OnFull, ParamValues, PortId, PortKind, Weight};
 
 use crate::{
     Machine, OnError, OnLoss, OnTimeFault, Partition, Schedule, SyncPolicy, files::files_of,
+    placement::partition_name,
 };
 
 /// A checked graph.
@@ -112,14 +113,10 @@ impl CheckedGraph {
     /// Name of a partition: `machine`, `machine/process`, or `process`; `main` for the main process
     /// of a graph without machines.
     pub fn partition_name(&self, partition: usize) -> String {
-        let Some(Partition { machine, process }) = self.partitions.get(partition) else {
-            return "main".to_owned();
-        };
-        match (self.machines.get(*machine), process) {
-            (Some(Machine { name, .. }), Some(process)) => format!("{name}/{process}"),
-            (Some(Machine { name, .. }), None) => name.clone(),
-            (None, process) => process.clone().unwrap_or_else(|| "main".to_owned()),
-        }
+        let partition = self.partitions.get(partition);
+        let machine = partition.and_then(|partition| self.machines.get(partition.machine));
+        let process = partition.and_then(|partition| partition.process.as_deref());
+        partition_name(machine.map(|machine| machine.name.as_str()), process)
     }
 }
 

@@ -10,6 +10,7 @@
 //! | `schedule` | the keys `thread`, `cpu`, `priority` and `spin` |
 //! | `subgraph` | graph files as nodes of others                            |
 //! | `inserted` | a subgraph while it is inserted into the outer graph       |
+//! | `deployed` | options of the start: machines and addresses                |
 //! | `carry`   | budgets, interrupts and waterfalls of graphs within        |
 //! | `read`    | from the tree to the graph                                 |
 //! | `streams` | the keys `in`                                    |
@@ -19,6 +20,7 @@
 //! | `reader`  | what reading has in common: kinds, keys, texts, times      |
 
 mod carry;
+mod deployed;
 mod fill;
 mod include;
 mod inserted;
@@ -80,6 +82,8 @@ pub struct Loaded {
     pub(crate) origin: Origin,
     /// [`PlacementOptions::here`].
     pub(crate) here: bool,
+    /// Machine that this program runs on: index in the machines of the graph.
+    pub(crate) machine: Option<usize>,
     /// [`LoadOptions::without_sources`].
     pub(crate) without_sources: bool,
     /// True if the file could not be read at all; then nothing else is checked.
@@ -89,6 +93,19 @@ pub struct Loaded {
 impl From<Graph> for Loaded {
     fn from(graph: Graph) -> Self {
         Self { graph, ..Self::default() }
+    }
+}
+
+impl Loaded {
+    /// Applies options of the start to a graph built in Rust.
+    #[must_use]
+    pub fn deployed(mut self, options: &PlacementOptions) -> Self {
+        let mut reader = Reader::default();
+        self.here = options.here;
+        self.machine = reader.deploy(&mut self.graph, &mut self.locations, options);
+        self.faults.append(&mut reader.faults);
+        self.origin.files.extend(reader.origin.files);
+        self
     }
 }
 
@@ -165,6 +182,7 @@ pub fn parse(text: &str, path: &Path, options: &LoadOptions) -> Loaded {
     }
     let without_sources = options.without_sources;
     let here = options.placement.here;
+    let machine = reader.deploy(&mut graph, &mut locations, &options.placement);
     let (faults, origin) = (reader.faults, reader.origin);
-    Loaded { graph, locations, faults, origin, here, without_sources, unreadable: false }
+    Loaded { graph, locations, faults, origin, here, machine, without_sources, unreadable: false }
 }

@@ -1,5 +1,7 @@
 //! Placement: machines and processes of a graph, and edges between them.
 
+use std::path::PathBuf;
+
 use afferent_graph::choices;
 
 choices! {
@@ -39,6 +41,14 @@ pub struct MachineConfig {
 pub struct PlacementOptions {
     /// True to run all nodes in this process: `machine` and `process` are ignored.
     pub here: bool,
+    /// Machine that this program runs on.
+    pub machine: Option<String>,
+    /// Addresses under which machines are reached, `NAME=ADDRESS`. They override those of
+    /// `machines`.
+    pub at: Vec<String>,
+    /// File with addresses, which override those of the graph file: `machines: {robot: {listen:
+    /// quic/0.0.0.0:7450, address: quic/10.0.0.2:7450}}`.
+    pub machines: Option<PathBuf>,
 }
 
 /// A machine of a checked graph.
@@ -79,4 +89,13 @@ pub(crate) fn partitions<'n>(
     });
     let indices = indices.collect();
     (partitions, indices)
+}
+
+/// Name of a partition; `main` for the main process of a graph without machines.
+pub(crate) fn partition_name(machine: Option<&str>, process: Option<&str>) -> String {
+    match (machine, process) {
+        (Some(machine), Some(process)) => format!("{machine}/{process}"),
+        (Some(name), None) | (None, Some(name)) => name.to_owned(),
+        (None, None) => "main".to_owned(),
+    }
 }

@@ -2,7 +2,12 @@
 
 use std::collections::HashSet;
 
-use crate::{Location, Machine, check::Checker, placement::partitions, suggest};
+use crate::{
+    Diagnostic, Location, Machine,
+    check::{Checker, address::check},
+    placement::{partition_name, partitions},
+    suggest,
+};
 
 /// Longest name of a machine or a process, in bytes: it is a part of file names.
 const MAX_NAME: usize = 64;
@@ -28,19 +33,71 @@ impl Checker<'_> {
         let mut indices = indices.into_iter();
         self.partition_of = assigned.iter().map(|at| at.and_then(|_| indices.next())).collect();
         self.partitions = partitions;
+        self.warn_of_idle_machines();
+    }
+
+    fn warn_of_idle_machines(&mut self) {
+        let used = self.partition_of.iter().map(|index| Some(self.partitions[(*index)?].machine));
+        // An unknown machine may stand for an idle one.
+        let Some(used) = used.collect::<Option<HashSet<_>>>() else { return };
+        for (number, machine) in self.graph.machines.iter().enumerate().filter(|_| !self.here) {
+            if !used.contains(&number) {
+                let location = self.locations.machines.get(number);
+                let location = location.and_then(|machine| machine.name.as_ref());
+                let message = format!("machine \"{}\" runs no node", machine.name);
+                self.faults.push(Diagnostic::warning(location, message));
+            }
+        }
     }
 
     fn machines(&mut self) {
         let mut names = HashSet::new();
         for (number, machine) in self.graph.machines.iter().enumerate() {
-            let location = self.locations.machines.get(number);
-            let location = location.and_then(|machine| machine.name.as_ref());
+            let locations = self.locations.machines.get(number);
+            let location = locations.and_then(|machine| machine.name.as_ref());
             let name = machine.name.as_str();
             self.file_name("machine", name, location);
             if !names.insert(name) {
                 self.error(location, format!("there are two machines \"{name}\""), None);
             }
+            for (address, listen) in [(&machine.listen, true), (&machine.address, false)] {
+                let Some(Err((message, help))) = address.as_ref().map(|a| check(a, listen)) else {
+                    continue;
+                };
+                let given =
+                    locations.map(|found| if listen { &found.listen } else { &found.address });
+                self.error(given.and_then(Option::as_ref), message, Some(help));
+            }
         }
+    }
+
+    /// True if two nodes run in different processes.
+    pub(super) fn is_apart(&self, one: usize, other: usize) -> bool {
+        let [one, other] = [one, other].map(|node| self.partition_of.get(node).copied().flatten());
+        one.is_some() && other.is_some() && one != other
+    }
+
+    /// Reports that two nodes share the thread `word` and run in different processes.
+    pub(super) fn report_apart(&mut self, other: usize, node: usize, word: &str) {
+        let names = [other, node].map(|node| self.graph.nodes[node].name.as_str());
+        let processes = [other, node].map(|node| self.partition_name(node));
+        let message = format!(
+            "nodes \"{}\" and \"{}\" share the thread \"{word}\", but run in different processes: \
+             {} and {}",
+            names[0], names[1], processes[0], processes[1]
+        );
+        let help = "give them different threads, or the same \"machine\" and \"process\"";
+        let location = self.node_locations(node).and_then(|locations| locations.thread.as_ref());
+        self.error(location, message, Some(help.to_owned()));
+    }
+
+    /// Name of the partition of a node.
+    pub(super) fn partition_name(&self, node: usize) -> String {
+        let partition = self.partition_of.get(node).copied().flatten();
+        let partition = partition.and_then(|partition| self.partitions.get(partition));
+        let machine = partition.and_then(|found| self.graph.machines.get(found.machine));
+        let process = partition.and_then(|found| found.process.as_deref());
+        partition_name(machine.map(|machine| machine.name.as_str()), process)
     }
 
     /// Index of the machine of a node; `None` if it is unknown, which is reported.

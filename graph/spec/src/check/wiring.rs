@@ -134,24 +134,18 @@ impl<'a> Checker<'a> {
                 let help = "write \"sync: {approx: 10ms}\" for the packet that is nearest";
                 self.error(locations.sync.as_ref(), message, Some(help.to_owned()));
             }
-            let (from, to) = ((sender, from.id), (node, to.id));
+            let ends = ((sender, from.id), (node, to.id));
             let (sync, timeout) = (input.sync, input.timeout);
             let is_source = self.defs[sender].is_some_and(|def| def.is_source());
             let limited = is_source && policy.on_full == OnFull::Latest;
             let in_flight = input.in_flight.or(limited.then_some(Edge::IN_FLIGHT));
             let in_flight = in_flight.filter(|count| *count != usize::MAX);
-            let edge = Edge::new(from, to, policy);
+            let edge = Edge::new(ends.0, ends.1, policy);
             let (on_loss, loss_timeout) = (input.on_loss.unwrap_or_default(), input.loss_timeout);
             let feedback = input.feedback;
-            self.edges.push(Edge {
-                sync,
-                timeout,
-                in_flight,
-                feedback,
-                on_loss,
-                loss_timeout,
-                ..edge
-            });
+            let edge = Edge { sync, timeout, in_flight, feedback, on_loss, loss_timeout, ..edge };
+            self.link(&edge, input, from, locations);
+            self.edges.push(edge);
         }
         Some(())
     }

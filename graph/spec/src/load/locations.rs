@@ -30,6 +30,7 @@ pub(crate) struct Locations {
 pub(crate) struct MachineLocations {
     pub(crate) name: Option<Location>,
     pub(crate) listen: Option<Location>,
+    pub(crate) address: Option<Location>,
 }
 
 /// Locations of the parts of a node.

@@ -4,9 +4,9 @@ use std::path::Path;
 
 use afferent_graph::{
     Catalog, DynNode, NodeDef, NodeError, NodeFactory, NodeSpec, OpenCx, Param, ParamSpec,
-    ParamValue, ParamValues, Params, Port, choices, params,
+    ParamValue, ParamValues, Params, Payload, Port, choices, params,
 };
-use afferent_messages::{AudioBlock, Features, KeywordEvent, SpeechEvent};
+use afferent_messages::{AudioBlock, Features, Image, KeywordEvent, SpeechEvent};
 use afferent_spec::{Checked, Diagnostics, LoadOptions, check, parse};
 
 choices! {
@@ -32,6 +32,20 @@ params! {
 }
 
 params! {
+    /// Parameters of a camera.
+    pub(crate) struct CameraParams {
+        /// Width.
+        pub width: u32 = "640";
+        /// Height.
+        pub height: u32 = "480";
+        /// Images per second.
+        pub fps: f64 = "30";
+        /// Pixel format.
+        pub format: String = "rgb8";
+    }
+}
+
+params! {
     /// Parameters of a detector.
     pub(crate) struct VadParams {
         /// Threshold of speech.
@@ -51,6 +65,14 @@ params! {
         /// The language, two letters.
         pub language: String;
     }
+}
+
+/// A payload type that stays in its process.
+#[derive(Clone, Default)]
+struct Secret;
+
+impl Payload for Secret {
+    const TYPE: &'static str = "test/Secret";
 }
 
 const AUDIO_IN: Port = Port::input::<AudioBlock>("audio");
@@ -113,6 +135,8 @@ pub(crate) fn catalog() -> Catalog {
     [
         checked("wav_source", &[AUDIO], FileParams::PARAMS, file_must_exist),
         def("microphone", &[AUDIO], &[]),
+        def("secret", &[Port::output::<Secret>("out")], &[]),
+        def("camera", &[Port::output::<Image>("images")], CameraParams::PARAMS),
         def("vad", &[AUDIO_IN, AUDIO, Port::output::<SpeechEvent>("events")], VadParams::PARAMS),
         def("log_mel", &[AUDIO_IN, Port::output::<Features>("features")], &[]),
         checked(

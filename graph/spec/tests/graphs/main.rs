@@ -6,6 +6,7 @@ mod diagram;
 mod drawn;
 mod drawn_layout;
 mod eight;
+mod misplaced;
 mod mutated;
 mod overlaid;
 mod parts;

@@ -7,7 +7,7 @@ use afferent_spec::{CheckedGraph, LoadOptions, OnLoss, PlacementOptions};
 
 use crate::catalog::check_text;
 
-const TEXT: &str = "afferent: 1
+pub(crate) const TEXT: &str = "afferent: 1
 machines:
   robot: {listen: quic/0.0.0.0:7450}
   base: {}
@@ -75,7 +75,7 @@ fn a_graph_without_machines_is_one_partition() {
 
 #[test]
 fn here_is_one_partition() {
-    let placement = PlacementOptions { here: true };
+    let placement = PlacementOptions { here: true, ..PlacementOptions::default() };
     let options = LoadOptions { placement, ..LoadOptions::default() };
     let graph = check_text(TEXT, &options).unwrap().graph;
     assert_eq!((graph.machines.len(), graph.partitions.len()), (0, 1));
