@@ -6,15 +6,18 @@
 //! | `dot`     | text for Graphviz                             |
 //! | `svg`     | an image                                      |
 //! | `layout`  | positions of its boxes, lines and labels      |
+//! | `columns` | frames of machines and processes              |
 //!
 //! Crates for layered layouts return positions of nodes (`rust-sugiyama`) or have neither ports nor
 //! separate routes for feedback edges (`layout-rs`, ports of dagre), so the layout is our own.
 
 mod boxes;
+mod columns;
 mod dot;
 mod layers;
 mod layout;
 mod mermaid;
+mod nested;
 mod order;
 mod position;
 mod route;
@@ -72,7 +75,7 @@ pub struct Labels {
 }
 
 /// Draws `graph`: each node with its name, kind and label, each edge with its output, payload type
-/// and label.
+/// and label, and a frame around the nodes of each machine and each named process.
 pub fn draw(graph: &CheckedGraph, format: DrawFormat, labels: &Labels) -> String {
     let words = Words::new(graph, labels);
     match format {

@@ -2,7 +2,13 @@
 
 use std::fmt::Write;
 
-use crate::{CheckedGraph, draw::Words};
+use crate::{
+    CheckedGraph,
+    draw::{
+        Words,
+        nested::{Line, outline},
+    },
+};
 
 /// Writes a digraph.
 pub(crate) fn draw(graph: &CheckedGraph, words: &Words) -> String {
@@ -11,9 +17,21 @@ pub(crate) fn draw(graph: &CheckedGraph, words: &Words) -> String {
     text.push_str("    edge [fontname=\"sans-serif\", fontsize=10];\n");
     let lines =
         |lines: &[String]| lines.iter().map(|line| escape(line)).collect::<Vec<_>>().join("\\n");
-    for (number, words) in words.nodes.iter().enumerate() {
+    for (block, (depth, line)) in outline(graph).into_iter().enumerate() {
+        let indent = "    ".repeat(depth + 1);
         // Writing to a string cannot fail.
-        let _ = writeln!(text, "    n{number} [label=\"{}\"];", lines(words));
+        let _ = match line {
+            Line::Open(name) => writeln!(
+                text,
+                "{indent}subgraph cluster_{block} {{\n{indent}    label=\"{}\"; labeljust=l; \
+                 style=rounded; fontname=\"sans-serif\";",
+                escape(name)
+            ),
+            Line::Node(node) => {
+                writeln!(text, "{indent}n{node} [label=\"{}\"];", lines(&words.nodes[node]))
+            }
+            Line::Close => writeln!(text, "{indent}}}"),
+        };
     }
     for (edge, words) in graph.edges.iter().zip(&words.edges) {
         let (from, to) = (edge.from.0, edge.to.0);

@@ -42,6 +42,8 @@ impl Layers {
 pub(crate) struct Widths {
     /// Space of each node.
     pub(crate) nodes: Vec<f64>,
+    /// Column of each node, and number of columns.
+    pub(crate) columns: (Vec<usize>, usize),
     /// Space of a net that passes a layer.
     pub(crate) pass: f64,
     /// Space of a net that leads upward at the side of the layers.
@@ -157,12 +159,15 @@ fn shorten(
             // If several layers give the same length, a node takes the lowest one, so that its
             // senders can move down too. A sink takes the highest one.
             let is_sink = !layers.nets.iter().any(|net| net.from == *node && !net.back);
+            let column = widths.columns.0[*node];
+            let limit = column_limit(layers, widths, column);
             let has_space = |layer: &usize| {
                 let same = layers.of_node.iter().zip(&widths.nodes).enumerate();
-                let same = same.filter(|(other, (at, _))| other != node && *at == layer);
+                let same = same.filter(|(other, (at, _))| {
+                    other != node && *at == layer && widths.columns.0[*other] == column
+                });
                 *layer == stays
-                    || same.map(|(_, (_, width))| width).sum::<f64>() + widths.nodes[*node]
-                        <= layers.width
+                    || same.map(|(_, (_, width))| width).sum::<f64>() + widths.nodes[*node] <= limit
             };
             let slots: Vec<usize> = (low..=high).filter(has_space).collect();
             let costs = slots.into_iter().map(|layer| {
@@ -197,19 +202,38 @@ fn total_length(graph: &CheckedGraph, layers: &Layers, node: usize) -> usize {
     nets.map(|net| layers.last(graph, net).saturating_sub(layers.of_node[net.from])).sum()
 }
 
+/// Width that a column may have: what the others leave, and its equal share at least.
+fn column_limit(layers: &Layers, widths: &Widths, column: usize) -> f64 {
+    let (columns, count) = &widths.columns;
+    let mut used = BTreeMap::new();
+    for ((layer, width), other) in layers.of_node.iter().zip(&widths.nodes).zip(columns) {
+        if *other != column {
+            *used.entry((*other, *layer)).or_insert(0.0) += *width;
+        }
+    }
+    let mut widest = vec![0.0_f64; *count];
+    used.into_iter().for_each(|((other, _), width)| widest[other] = widest[other].max(width));
+    (layers.width - widest.iter().sum::<f64>()).max(layers.width / *count as f64)
+}
+
 /// Nodes to move out of the first layer that is too wide. One stays.
 fn overfull(graph: &CheckedGraph, layers: &Layers, widths: &Widths) -> Vec<usize> {
     let is_sink = |node: &usize| !layers.nets.iter().any(|net| net.from == *node);
-    for layer in 0..layers.count {
+    let columns =
+        (0..layers.count).flat_map(|layer| (0..widths.columns.1).map(move |c| (layer, c)));
+    for (layer, column) in columns {
+        let is_inside = |node: usize| widths.columns.0[node] == column;
         let nodes = (0..graph.nodes.len()).filter(|node| layers.of_node[*node] == layer);
-        let mut members: Vec<usize> = nodes.collect();
+        let mut members: Vec<usize> = nodes.filter(|node| is_inside(*node)).collect();
         let passes = layers.nets.iter().filter(|net| {
-            !net.back && layers.of_node[net.from] < layer && layer < layers.last(graph, net)
+            let is_inside = !net.back && is_inside(net.from);
+            is_inside && layers.of_node[net.from] < layer && layer < layers.last(graph, net)
         });
+        let limit = column_limit(layers, widths, column);
         let mut width = members.iter().map(|node| widths.nodes[*node]).sum::<f64>()
             + passes.count() as f64 * widths.pass;
         let mut moved = Vec::new();
-        while members.len() > 1 && width > layers.width {
+        while members.len() > 1 && width > limit {
             let at = members.iter().rposition(is_sink).unwrap_or(members.len() - 1);
             let node = members.remove(at);
             width -= widths.nodes[node];

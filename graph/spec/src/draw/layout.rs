@@ -3,6 +3,7 @@
 //! | step                                            | module     |
 //! |-------------------------------------------------|------------|
 //! | layers; edges that lead upward                  | `layers`   |
+//! | columns and frames of partitions                | `columns`  |
 //! | order within layers, with few crossings         | `order`    |
 //! | sizes of boxes, order of their ports            | `boxes`    |
 //! | horizontal positions                            | `position` |
@@ -15,6 +16,7 @@ use crate::{
     CheckedGraph,
     draw::{
         boxes::{LABEL_GAP, NodeBox, Texts, boxes, widest},
+        columns::{Columns, Frame},
         layers::{Layers, Widths, layers},
         order::{Item, Order, order},
         position::{Placing, Pull},
@@ -69,42 +71,48 @@ pub(crate) struct Layout {
     pub(crate) outputs: Vec<(usize, Label)>,
     /// Label at the end of each edge.
     pub(crate) inputs: Vec<Label>,
+    /// Frames of machines and processes, each with its title.
+    pub(crate) frames: Vec<(Rect, String)>,
 }
 
 /// Lays out `graph`.
 pub(crate) fn layout(graph: &CheckedGraph, texts: &Texts) -> Layout {
+    let columns = Columns::new(graph);
     let widths = Widths {
         nodes: widest(graph, texts),
+        columns: (columns.of_node.clone(), columns.count),
         pass: 2.0 * PASS + 8.0,
         lane: ROW,
-        limit: MAX_WIDTH - 2.0 * MARGIN,
+        limit: MAX_WIDTH - 2.0 * MARGIN - columns.fixed_width(),
     };
     let layers = layers(graph, &widths);
-    let order = order(graph, &layers);
+    let order = order(graph, &layers, &columns.of_node);
     let boxes = boxes(graph, texts, &layers, &order);
-    let (mut xs, left, right) = horizontal(graph, &layers, &order, &boxes);
+    let (mut xs, frames) = horizontal(graph, &layers, &order, (&columns, &boxes));
+    let (left, right) = xs.bounds;
     let lanes = xs.assign_lanes(graph, &layers, right);
     xs.straighten(&order);
     let routes = Routes::new(graph, &layers, &order, &xs);
     let of = Of { graph, layers: &layers, order: &order, xs: &xs };
-    let mut layout = vertical(of, texts, &boxes, &routes);
+    let mut layout = vertical(of, texts, &boxes, (&routes, &columns, &frames));
     layout.width = right - left + ROW * lanes as f64 + 2.0 * MARGIN;
     layout.shift(MARGIN - left);
     layout
 }
 
-/// Horizontal positions, and the outermost ones.
+/// Horizontal positions, and the frames.
 fn horizontal(
     graph: &CheckedGraph,
     layers: &Layers,
     order: &Order,
-    boxes: &[NodeBox],
-) -> (Xs, f64, f64) {
+    (columns, boxes): (&Columns, &[NodeBox]),
+) -> (Xs, Vec<Frame>) {
     let extents = order.items.iter().map(|item| match item {
         Item::Node(node) => (boxes[*node].left, boxes[*node].right),
         Item::Pass(_) => (PASS, PASS),
     });
-    let extents: Vec<(f64, f64)> = extents.collect();
+    let mut extents: Vec<(f64, f64)> = extents.collect();
+    columns.reserve_titles(layers, order, boxes, &mut extents);
     let weights = order.items.iter().map(|item| match item {
         Item::Node(_) => 1.0,
         Item::Pass(_) => PASS_WEIGHT,
@@ -139,7 +147,8 @@ fn horizontal(
         weights: &weights,
         pulls: &pulls,
         chains: &chains,
-        width: layers.width,
+        columns: &order.columns,
+        ranges: &columns.ranges(order, &extents, layers.width),
     };
     let items = placing.centers();
     let mut xs = Xs {
@@ -153,13 +162,21 @@ fn horizontal(
     }
     let left = items.iter().zip(&extents).map(|(x, extent)| x - extent.0);
     let right = items.iter().zip(&extents).map(|(x, extent)| x + extent.1);
-    let (left, right) = (left.fold(f64::MAX, f64::min), right.fold(f64::MIN, f64::max));
+    let frames = columns.frames(layers, order, &items, &extents);
+    let left = left.chain(frames.iter().map(|frame| frame.left)).fold(f64::MAX, f64::min);
+    let right = right.chain(frames.iter().map(|frame| frame.right)).fold(f64::MIN, f64::max);
+    xs.bounds = if left > right { (0.0, 0.0) } else { (left, right) };
     xs.items = items;
-    if left > right { (xs, 0.0, 0.0) } else { (xs, left, right) }
+    (xs, frames)
 }
 
 /// Vertical positions of boxes, rows and labels.
-fn vertical(of: Of<'_>, texts: &Texts, boxes: &[NodeBox], routes: &Routes) -> Layout {
+fn vertical(
+    of: Of<'_>,
+    texts: &Texts,
+    boxes: &[NodeBox],
+    (routes, columns, frames): (&Routes, &Columns, &[Frame]),
+) -> Layout {
     let Of { graph, layers, xs, .. } = of;
     let tallest = |layer: usize, lines: &dyn Fn(usize) -> usize| {
         let nodes = (0..graph.nodes.len()).filter(|node| layers.of_node[*node] == layer);
@@ -172,17 +189,25 @@ fn vertical(of: Of<'_>, texts: &Texts, boxes: &[NodeBox], routes: &Routes) -> La
     let outputs = |node: usize| if boxes[node].outputs.is_empty() { 0 } else { 2 };
     let lines = |node: usize| texts.nodes[node].len();
     let (mut tops, mut bottoms, mut rows) = (Vec::new(), Vec::new(), Vec::new());
+    // Ends of the labels above and below each layer.
+    let (mut label_tops, mut label_bottoms) = (Vec::new(), Vec::new());
     let mut y = MARGIN;
     for (channel, count) in routes.counts.iter().enumerate() {
         let above = channel.checked_sub(1).map_or(0.0, |layer| tallest(layer, &outputs));
         let below = if channel < layers.count { tallest(channel, &inputs) } else { 0.0 };
         y += above * LINE + if above > 0.0 { 4.0 } else { 0.0 };
+        if let Some(layer) = channel.checked_sub(1) {
+            label_bottoms.push(y);
+            y += columns.padding_height(frames, layer);
+        }
         if *count > 0 {
             rows.push(y + CHANNEL);
             y += 2.0 * CHANNEL + ROW * (*count as f64 - 1.0);
         } else {
             rows.push(y);
         }
+        y += columns.titles_height(frames, channel);
+        label_tops.push(y);
         y += if below > 0.0 { below * LINE + HEAD } else { 0.0 };
         if channel < layers.count {
             tops.push(y);
@@ -209,6 +234,11 @@ fn vertical(of: Of<'_>, texts: &Texts, boxes: &[NodeBox], routes: &Routes) -> La
         }
     }
     layout.add_labels(of, texts, boxes);
+    for (index, (frame, group)) in frames.iter().zip(&columns.groups).enumerate() {
+        let (y, bottom) = columns.borders(frames, index, &label_tops, &label_bottoms);
+        let (x, width, height) = (frame.left, frame.right - frame.left, bottom - y);
+        layout.frames.push((Rect { x, y, width, height }, group.title.clone()));
+    }
     layout
 }
 
@@ -236,6 +266,7 @@ impl Layout {
     /// Moves everything to the right.
     fn shift(&mut self, by: f64) {
         self.boxes.iter_mut().for_each(|rect| rect.x += by);
+        self.frames.iter_mut().for_each(|(rect, _)| rect.x += by);
         self.edges.iter_mut().flatten().for_each(|point| point.0 += by);
         self.outputs.iter_mut().for_each(|(_, label)| label.x += by);
         self.inputs.iter_mut().for_each(|label| label.x += by);

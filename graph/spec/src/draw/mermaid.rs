@@ -2,19 +2,33 @@
 
 use std::fmt::Write;
 
-use crate::{CheckedGraph, draw::Words};
+use crate::{
+    CheckedGraph,
+    draw::{
+        Words,
+        nested::{Line, outline},
+    },
+};
 
 /// Writes a flowchart.
 pub(crate) fn draw(graph: &CheckedGraph, words: &Words) -> String {
     let mut text = "flowchart LR\n".to_owned();
     let lines =
         |lines: &[String]| lines.iter().map(|line| escape(line)).collect::<Vec<_>>().join("<br/>");
-    for (number, (node, words)) in graph.nodes.iter().zip(&words.nodes).enumerate() {
-        let [name, rest @ ..] = words.as_slice() else { continue };
-        let (name, rest) = (escape(name), lines(rest));
-        let (open, close) = if node.def.is_source() { ("([", "])") } else { ("[", "]") };
+    for (block, (depth, line)) in outline(graph).into_iter().enumerate() {
+        let indent = "    ".repeat(depth + 1);
         // Writing to a string cannot fail.
-        let _ = writeln!(text, "    n{number}{open}\"<b>{name}</b><br/>{rest}\"{close}");
+        let _ = match line {
+            Line::Open(name) => writeln!(text, "{indent}subgraph p{block}[\"{}\"]", escape(name)),
+            Line::Node(node) => {
+                let [name, rest @ ..] = words.nodes[node].as_slice() else { continue };
+                let (name, rest) = (escape(name), lines(rest));
+                let is_source = graph.nodes[node].def.is_source();
+                let (open, close) = if is_source { ("([", "])") } else { ("[", "]") };
+                writeln!(text, "{indent}n{node}{open}\"<b>{name}</b><br/>{rest}\"{close}")
+            }
+            Line::Close => writeln!(text, "{indent}end"),
+        };
     }
     for (edge, words) in graph.edges.iter().zip(&words.edges) {
         let (from, to) = (edge.from.0, edge.to.0);

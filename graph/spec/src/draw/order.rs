@@ -38,13 +38,15 @@ pub(crate) struct Order {
     pub(crate) layers: Vec<Vec<usize>>,
     /// Links to each layer from the one above.
     pub(crate) links: Vec<Vec<Link>>,
+    /// Column of each item. In a layer, items are sorted by their columns.
+    pub(crate) columns: Vec<usize>,
     /// Position of each item in its layer.
     pub(crate) position: Vec<usize>,
 }
 
-/// Orders the nodes and the passing nets of each layer.
-pub(crate) fn order(graph: &CheckedGraph, layers: &Layers) -> Order {
-    let mut order = unordered(graph, layers);
+/// Orders the nodes and the passing nets of each layer. `columns` has the column of each node.
+pub(crate) fn order(graph: &CheckedGraph, layers: &Layers, columns: &[usize]) -> Order {
+    let mut order = unordered(graph, layers, columns);
     order.number();
     let mut best = (order.crossings(), order.layers.clone());
     for sweep in 0..SWEEPS {
@@ -61,11 +63,12 @@ pub(crate) fn order(graph: &CheckedGraph, layers: &Layers) -> Order {
 }
 
 /// Items in the order of the file.
-fn unordered(graph: &CheckedGraph, layers: &Layers) -> Order {
+fn unordered(graph: &CheckedGraph, layers: &Layers, columns: &[usize]) -> Order {
     let mut order = Order {
         items: (0..graph.nodes.len()).map(Item::Node).collect(),
         layers: vec![Vec::new(); layers.count],
         links: vec![Vec::new(); layers.count],
+        columns: Vec::new(),
         position: Vec::new(),
     };
     for (node, layer) in layers.of_node.iter().enumerate() {
@@ -73,6 +76,15 @@ fn unordered(graph: &CheckedGraph, layers: &Layers) -> Order {
     }
     for (index, net) in layers.nets.iter().enumerate().filter(|(_, net)| !net.back) {
         order.add_net(graph, layers, index, net);
+    }
+    // A passing net keeps the column of its sender.
+    let column = |item: &Item| match item {
+        Item::Node(node) => columns[*node],
+        Item::Pass(net) => columns[layers.nets[*net].from],
+    };
+    order.columns = order.items.iter().map(column).collect();
+    for layer in &mut order.layers {
+        layer.sort_by_key(|item| order.columns[*item]);
     }
     order
 }
@@ -123,10 +135,11 @@ impl Order {
                     count => ends.iter().sum::<f64>() / count as f64,
                 }
             };
-            let mut keyed: Vec<_> =
-                self.layers[layer].iter().map(|item| (mean(*item), *item)).collect();
-            keyed.sort_by(|a, b| a.0.total_cmp(&b.0));
-            self.layers[layer] = keyed.into_iter().map(|(_, item)| item).collect();
+            let keyed = self.layers[layer].iter();
+            let keyed = keyed.map(|item| (self.columns[*item], mean(*item), *item));
+            let mut keyed: Vec<_> = keyed.collect();
+            keyed.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
+            self.layers[layer] = keyed.into_iter().map(|(.., item)| item).collect();
             self.number_layer(layer);
         }
     }
@@ -144,6 +157,10 @@ impl Order {
                 continue;
             }
             for left in 1..self.layers[layer].len() {
+                let column = |at: usize| self.columns[self.layers[layer][at]];
+                if column(left - 1) != column(left) {
+                    continue;
+                }
                 let before = self.crossings_at(layer);
                 self.layers[layer].swap(left - 1, left);
                 self.number_layer(layer);

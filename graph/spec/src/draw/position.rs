@@ -3,7 +3,7 @@
 /// Sweeps down and up.
 const SWEEPS: usize = 12;
 /// Least distance of the reserved spaces of two items, in pixels.
-const GAP: f64 = 8.0;
+pub(crate) const GAP: f64 = 8.0;
 
 /// Wish of two linked items to have their ports in a vertical line.
 #[derive(Debug, Clone, Copy)]
@@ -25,14 +25,17 @@ pub(crate) struct Placing<'a> {
     pub(crate) pulls: &'a [Vec<Pull>],
     /// Items that a net passes, from top to bottom.
     pub(crate) chains: &'a [Vec<usize>],
-    /// Width of all layers, exceeded if one needs more.
-    pub(crate) width: f64,
+    /// Column of each item.
+    pub(crate) columns: &'a [usize],
+    /// Range of each column, exceeded if a layer needs more.
+    pub(crate) ranges: &'a [(f64, f64)],
 }
 
 impl Placing<'_> {
     /// Center of each item.
     pub(crate) fn centers(&self) -> Vec<f64> {
-        let mut centers = vec![self.width / 2.0; self.extents.len()];
+        let middle = |column: &usize| f64::midpoint(self.ranges[*column].0, self.ranges[*column].1);
+        let mut centers: Vec<f64> = self.columns.iter().map(middle).collect();
         for layer in self.layers {
             self.settle(layer, &mut centers);
         }
@@ -99,18 +102,31 @@ impl Placing<'_> {
         let index_in = |layer: &&Vec<usize>| layer.iter().position(|other| *other == item);
         let found = self.layers.iter().find_map(|layer| Some((layer, index_in(&layer)?)));
         let Some((layer, at)) = found else { return (centers[item], centers[item]) };
-        let low = at.checked_sub(1).map_or(left, |before| {
-            centers[layer[before]] + self.extents[layer[before]].1 + GAP + left
-        });
-        let high = layer.get(at + 1).map_or(self.width - right, |after| {
-            centers[*after] - self.extents[*after].0 - GAP - right
-        });
+        let column = self.columns[item];
+        let is_same = |other: &&usize| self.columns[**other] == column;
+        let (start, end) = self.ranges[column];
+        let before = at.checked_sub(1).and_then(|before| layer.get(before)).filter(is_same);
+        let low = before
+            .map_or(start + left, |before| centers[*before] + self.extents[*before].1 + GAP + left);
+        let high = layer
+            .get(at + 1)
+            .filter(is_same)
+            .map_or(end - right, |after| centers[*after] - self.extents[*after].0 - GAP - right);
         (low.min(centers[item]), high.max(centers[item]))
     }
 
     /// Moves the items of a layer apart, as little as possible (weighted sum of
     /// squares), by pooling adjacent violators.
     fn settle(&self, layer: &[usize], centers: &mut [f64]) {
+        for items in layer.chunk_by(|a, b| self.columns[*a] == self.columns[*b]) {
+            self.settle_column(items, centers);
+        }
+    }
+
+    fn settle_column(&self, layer: &[usize], centers: &mut [f64]) {
+        let Some((low, high)) = layer.first().map(|item| self.ranges[self.columns[*item]]) else {
+            return;
+        };
         let mut offsets = Vec::new();
         let mut end = 0.0;
         for item in layer {
@@ -123,7 +139,7 @@ impl Placing<'_> {
         let mut blocks: Vec<(f64, f64, usize)> = Vec::new();
         for (item, offset) in layer.iter().zip(&offsets) {
             let weight = self.weights[*item];
-            blocks.push((weight * (centers[*item] - offset), weight, 1));
+            blocks.push((weight * (centers[*item] - low - offset), weight, 1));
             while let [.., before, last] = blocks.as_slice()
                 && before.0 / before.1 > last.0 / last.1
             {
@@ -132,13 +148,13 @@ impl Placing<'_> {
                 blocks.push(joined);
             }
         }
-        let free = (self.width - end + GAP).max(0.0);
+        let free = (high - low - end + GAP).max(0.0);
         let starts = blocks.iter().flat_map(|(sum, weight, count)| {
             let start = (sum / weight).clamp(0.0, free);
             std::iter::repeat_n(start, *count)
         });
         for ((item, offset), start) in layer.iter().zip(&offsets).zip(starts) {
-            centers[*item] = start + offset;
+            centers[*item] = low + start + offset;
         }
     }
 }
@@ -158,7 +174,8 @@ mod tests {
             weights,
             pulls: &pulls,
             chains: &[],
-            width: 200.0,
+            columns: &[0; 3],
+            ranges: &[(0.0, 200.0)],
         };
         assert_eq!(placing(&[1.0; 3]).centers(), [100.0, 86.0, 114.0]);
         let mut centers = [100.0; 3];
@@ -180,7 +197,8 @@ mod tests {
             weights,
             pulls: &pulls,
             chains,
-            width: 200.0,
+            columns: &[0; 5],
+            ranges: &[(0.0, 200.0)],
         };
         let centers = placing.centers();
         assert!((centers[1] - centers[3]).abs() < 1e-9, "{centers:?}");
@@ -197,8 +215,26 @@ mod tests {
             weights: &[1.0; 2],
             pulls: &[],
             chains: &[],
-            width: 50.0,
+            columns: &[0; 2],
+            ranges: &[(0.0, 50.0)],
         };
         assert_eq!(placing.centers(), [30.0, 88.0]);
+    }
+
+    #[test]
+    fn items_stay_in_their_column() {
+        let (layers, extents) = ([vec![0], vec![1, 2]], [(10.0, 10.0); 3]);
+        let pull = |lower| Pull { upper: 0, lower, offset: 0.0 };
+        let pulls = [vec![], vec![pull(1), pull(2)]];
+        let placing = Placing {
+            layers: &layers,
+            extents: &extents,
+            weights: &[1.0; 3],
+            pulls: &pulls,
+            chains: &[],
+            columns: &[0, 0, 1],
+            ranges: &[(0.0, 60.0), (80.0, 140.0)],
+        };
+        assert_eq!(placing.centers(), [50.0, 50.0, 90.0]);
     }
 }

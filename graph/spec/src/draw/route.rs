@@ -33,6 +33,8 @@ pub(crate) struct Xs {
     pub(crate) items: Vec<f64>,
     /// Lane of each net that leads upward.
     pub(crate) lanes: Vec<Option<f64>>,
+    /// Leftmost and rightmost position.
+    pub(crate) bounds: (f64, f64),
 }
 
 impl Xs {

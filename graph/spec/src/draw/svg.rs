@@ -17,6 +17,7 @@ const COLORS: [&str; 7] =
     ["#1f5fa8", "#a8471f", "#2c7a45", "#7a3d99", "#8a6d00", "#0f7c86", "#a3295f"];
 const GRAY: &str = "#5b6770";
 const DARK: &str = "#39424a";
+const FRAME: &str = "#9aa5ae";
 /// Radius of the corners of lines, in pixels.
 const CORNER: f64 = 5.0;
 
@@ -33,6 +34,7 @@ pub(crate) fn draw(graph: &CheckedGraph, words: &Words) -> String {
     );
     heads(&mut text, &colors);
     text.push_str("<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n");
+    frames(&mut text, &layout);
     lines(&mut text, graph, &layout, &colors);
     for ((node, rect), lines) in graph.nodes.iter().zip(&layout.boxes).zip(&texts.nodes) {
         let fill = if node.def.is_source() { "#e3f1e6" } else { "#e8effa" };
@@ -45,6 +47,21 @@ pub(crate) fn draw(graph: &CheckedGraph, words: &Words) -> String {
         label_lines(&mut text, label, |number| if number == 0 { DARK } else { GRAY });
     }
     text + "</svg>\n"
+}
+
+/// Frames of machines and processes.
+fn frames(text: &mut String, layout: &Layout) {
+    for (Rect { x, y, width, height }, title) in &layout.frames {
+        let (left, baseline, title) = (x + 8.0, y + 13.0, escape(title));
+        // Writing to a string cannot fail.
+        let _ = writeln!(
+            text,
+            "<rect class=\"frame\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" \
+             height=\"{height:.1}\" rx=\"8\" fill=\"none\" stroke=\"{FRAME}\"/>\n\
+             <text class=\"frame\" x=\"{left:.1}\" y=\"{baseline:.1}\" font-size=\"{SIZE}\" \
+             font-weight=\"bold\" fill=\"{GRAY}\">{title}</text>"
+        );
+    }
 }
 
 /// Color of each edge.

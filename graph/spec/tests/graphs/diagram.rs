@@ -9,6 +9,9 @@ pub(crate) struct Diagram {
     pub(crate) width: f64,
     pub(crate) height: f64,
     pub(crate) boxes: Vec<Area>,
+    /// Frames of machines and processes, and their titles.
+    pub(crate) frames: Vec<Area>,
+    pub(crate) titles: Vec<(String, Area)>,
     /// Labels of edges.
     pub(crate) labels: Vec<(String, Area)>,
     /// Lines of text in boxes.
@@ -29,6 +32,9 @@ impl Diagram {
             } else if element.starts_with("<rect x=") {
                 let (x, y) = (at("x"), at("y"));
                 diagram.boxes.push([x, y, x + at("width"), y + at("height")]);
+            } else if element.starts_with("<rect class=\"frame\"") {
+                let (x, y) = (at("x"), at("y"));
+                diagram.frames.push([x, y, x + at("width"), y + at("height")]);
             } else if element.starts_with("<path class=\"edge\"") {
                 diagram.edges.push(points(attribute(element, "d").unwrap_or_default()));
             } else if element.starts_with("<text ") {
@@ -37,10 +43,15 @@ impl Diagram {
                 let text = element.split(['<', '>']).nth(2).unwrap_or_default();
                 // Mean width of the characters of DejaVu Sans.
                 let width = 0.6 * size * text.chars().count() as f64;
-                let is_label = attribute(element, "class") == Some("label");
+                let class = attribute(element, "class");
+                let is_label = class.is_some();
                 let (x, y) = (at("x") - if is_label { 0.0 } else { width / 2.0 }, at("y"));
                 let area = [x, y - 0.75 * size, x + width, y + 0.2 * size];
-                let list = if is_label { &mut diagram.labels } else { &mut diagram.names };
+                let list = match class {
+                    Some("frame") => &mut diagram.titles,
+                    Some(_) => &mut diagram.labels,
+                    None => &mut diagram.names,
+                };
                 list.push((text.to_owned(), area));
             }
         }
@@ -53,9 +64,11 @@ impl Diagram {
         let page = [0.0, 0.0, self.width, self.height];
         faults
             .extend(self.font_sizes.iter().filter(|size| **size < 11.0).map(|s| format!("{s} px")));
-        let texts = self.labels.iter().chain(&self.names);
+        let texts = self.labels.iter().chain(&self.names).chain(&self.titles);
         let areas = texts.map(|(text, area)| (text.as_str(), *area));
-        for (name, area) in areas.chain(self.boxes.iter().map(|area| ("box", *area))) {
+        for (name, area) in
+            areas.chain(self.boxes.iter().chain(&self.frames).map(|area| ("box", *area)))
+        {
             if !contains(page, area) {
                 faults.push(format!("{name} {area:?} is outside of the drawing"));
             }
@@ -81,7 +94,44 @@ impl Diagram {
             }
         }
         self.line_faults(&mut faults);
+        self.frame_faults(&mut faults);
         faults
+    }
+
+    /// Frames are nested or apart, cut nothing, and have legible titles.
+    fn frame_faults(&self, faults: &mut Vec<String>) {
+        let parts = self.labels.iter().chain(&self.names).chain(&self.titles);
+        let parts = parts.map(|(text, area)| (text.as_str(), *area));
+        let parts: Vec<_> = parts.chain(self.boxes.iter().map(|area| ("box", *area))).collect();
+        for (index, frame) in self.frames.iter().enumerate() {
+            let others = self.frames[..index].iter().map(|area| ("frame", *area));
+            for (name, area) in parts.iter().copied().chain(others) {
+                let is_apart = contains(*frame, area) || contains(area, *frame);
+                if !is_apart && overlap(*frame, area) {
+                    faults.push(format!("frame {frame:?} cuts {name} {area:?}"));
+                }
+            }
+            for pair in self.edges.iter().flat_map(|points| points.windows(2)) {
+                let near = |a: f64, b: f64| (a - b).abs() < 2.0;
+                let ((x, y), (to_x, to_y)) = (pair[0], pair[1]);
+                let along = (near(x, to_x) && (near(x, frame[0]) || near(x, frame[2])))
+                    || (near(y, to_y) && (near(y, frame[1]) || near(y, frame[3])));
+                let line = [x.min(to_x), y.min(to_y), x.max(to_x), y.max(to_y)];
+                let around = [frame[0] - 2.0, frame[1] - 2.0, frame[2] + 2.0, frame[3] + 2.0];
+                if along && overlap(around, line) {
+                    faults.push(format!("line {pair:?} runs along frame {frame:?}"));
+                }
+            }
+        }
+        for (index, (title, area)) in self.titles.iter().enumerate() {
+            let others = parts.iter().filter(|(_, other)| overlap(*other, *area)).count();
+            if others > 1 {
+                faults.push(format!("title {title:?} overlaps another part"));
+            }
+            if !self.frames.get(index).is_some_and(|frame| contains(*frame, *area)) {
+                faults.push(format!("title {title:?} exceeds its frame"));
+            }
+        }
     }
 
     fn line_faults(&self, faults: &mut Vec<String>) {
@@ -98,7 +148,8 @@ impl Diagram {
                 if self.boxes.iter().any(|area| overlap(*area, line)) {
                     faults.push(format!("line {pair:?} crosses a box"));
                 }
-                if let Some((text, _)) = self.labels.iter().find(|(_, area)| overlap(*area, line)) {
+                let mut texts = self.labels.iter().chain(&self.titles);
+                if let Some((text, _)) = texts.find(|(_, area)| overlap(*area, line)) {
                     faults.push(format!("line {pair:?} crosses label {text:?}"));
                 }
             }
@@ -120,7 +171,7 @@ fn points(path: &str) -> Vec<(f64, f64)> {
     numbers.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect::<Vec<_>>()
 }
 
-fn contains(outer: Area, inner: Area) -> bool {
+pub(crate) fn contains(outer: Area, inner: Area) -> bool {
     outer[0] <= inner[0] && outer[1] <= inner[1] && inner[2] <= outer[2] && inner[3] <= outer[3]
 }
 

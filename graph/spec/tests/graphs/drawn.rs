@@ -3,7 +3,7 @@
 use afferent_graph::PortId;
 use afferent_spec::{CheckedGraph, DrawFormat, Labels, LoadOptions, draw};
 
-use crate::{catalog::check_text, diagram::Diagram};
+use crate::{catalog::check_text, diagram::Diagram, placed::TEXT};
 
 fn graph() -> CheckedGraph {
     check_text(include_str!("../data/sound.yaml"), &LoadOptions::default())
@@ -25,6 +25,48 @@ fn dot() {
     assert!(text.starts_with("digraph \"sound\" {\n"), "{text}");
     assert!(text.contains("    n1 -> n3 [label=\"events\\nspeech/Event\"];\n"), "{text}");
     assert!(text.ends_with("}\n"), "{text}");
+}
+
+#[test]
+fn machines_and_processes_enclose_their_nodes() {
+    let graph = check_text(TEXT, &LoadOptions::default()).expect("a sound graph").graph;
+    let text = draw(&graph, DrawFormat::Mermaid, &Labels::default());
+    let nodes = text.lines().filter(|line| !line.contains("-->"));
+    // Without the kinds.
+    let nodes: Vec<_> = nodes.map(|line| line.split("<br/>").next().unwrap_or("")).collect();
+    let expected = [
+        "flowchart LR",
+        "    subgraph p0[\"robot\"]",
+        "        n0([\"<b>mic</b>",
+        "        n2[\"<b>mel</b>",
+        "        subgraph p3[\"gpu\"]",
+        "            n3[\"<b>mix</b>",
+        "        end",
+        "    end",
+        "    subgraph p7[\"base\"]",
+        "        n4[\"<b>out</b>",
+        "        subgraph p9[\"gpu\"]",
+        "            n1[\"<b>vad</b>",
+        "        end",
+        "    end",
+    ];
+    assert_eq!(nodes, expected);
+    let text = draw(&graph, DrawFormat::Dot, &Labels::default());
+    let robot = "    subgraph cluster_0 {\n        label=\"robot\"; labeljust=l; style=rounded; fontname=\"sans-serif\";\n        n0 [label=\"mic\\nmicrophone\"];\n";
+    assert!(text.contains(robot), "{text}");
+    assert!(text.contains("            n1 [label=\"vad\\nvad\"];\n        }\n    }\n"), "{text}");
+    assert_eq!(text.matches('{').count(), text.matches('}').count());
+    let text = draw(&graph, DrawFormat::Svg, &Labels::default());
+    let diagram = Diagram::parse(&text);
+    assert_eq!(diagram.faults(), Vec::<String>::new());
+    let titles: Vec<_> = diagram.titles.iter().map(|(title, _)| title.as_str()).collect();
+    assert_eq!(titles, ["robot", "base", "gpu", "gpu"]);
+    // The main process of a graph without machines needs no frame.
+    let text =
+        "afferent: 1\nnodes:\n  m: {use: microphone}\n  p: {use: print, in: m, process: b}\n";
+    let graph = check_text(text, &LoadOptions::default()).expect("a sound graph").graph;
+    let text = draw(&graph, DrawFormat::Mermaid, &Labels::default());
+    assert!(text.contains("\n    n0([") && text.contains("\n        n1["), "{text}");
 }
 
 #[test]

@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 
 use afferent_graph::{NodeDef, NodeError, NodeSpec, OnFull, PortId, PortKind, PortSpec};
-use afferent_spec::{CheckedGraph, CheckedNode, DrawFormat, Edge, EdgePolicy, Labels, draw};
+use afferent_spec::{
+    CheckedGraph, CheckedNode, DrawFormat, Edge, EdgePolicy, Labels, Machine, Partition, draw,
+};
 
-use crate::diagram::Diagram;
+use crate::diagram::{Diagram, contains};
 
 /// A dialogue agent: sender, payload type and receiver of each edge, `~` for feedback.
 const AGENT: &str = "
@@ -121,9 +123,85 @@ fn check(name: &str, graph: &CheckedGraph) -> Diagram {
         assert_eq!(diagram.faults(), Vec::<String>::new(), "{name}{suffix}");
         assert_eq!(diagram.boxes.len(), graph.nodes.len());
         assert_eq!(diagram.edges.len(), graph.edges.len());
-        assert!(diagram.width <= 1200.0, "{name}{suffix}: {}", diagram.width);
+        // Columns of processes need the width of their widest nodes.
+        let limit = if graph.partitions.len() > 1 { 2000.0 } else { 1200.0 };
+        assert!(diagram.width <= limit, "{name}{suffix}: {}", diagram.width);
+        check_frames(graph, &diagram, name);
     }
     Diagram::parse(&draw(graph, DrawFormat::Svg, &Labels::default()))
+}
+
+/// Each frame holds the nodes of its machine or process and no others.
+fn check_frames(graph: &CheckedGraph, diagram: &Diagram, name: &str) {
+    let machines = graph.machines.iter().enumerate().map(|(machine, found)| {
+        let nodes = (0..graph.nodes.len()).filter(|node| graph.machine_of(*node) == machine);
+        (found.name.clone(), nodes.collect::<Vec<_>>())
+    });
+    let processes = graph.partitions.iter().enumerate().filter_map(|(index, partition)| {
+        let nodes = (0..graph.nodes.len()).filter(|node| graph.partition_of(*node) == index);
+        Some((partition.process.clone()?, nodes.collect()))
+    });
+    let mut expected: Vec<_> = machines.chain(processes).collect();
+    expected.retain(|(_, nodes)| !nodes.is_empty());
+    let found = diagram.titles.iter().zip(&diagram.frames).map(|((title, _), frame)| {
+        let nodes = 0..diagram.boxes.len();
+        let nodes = nodes.filter(|node| contains(*frame, diagram.boxes[*node]));
+        (title.clone(), nodes.collect::<Vec<_>>())
+    });
+    let mut found: Vec<_> = found.collect();
+    expected.sort();
+    found.sort();
+    assert_eq!(found, expected, "{name}");
+}
+
+/// Assigns the nodes to `machines`, each with a main process and one named process more.
+fn assign(graph: &mut CheckedGraph, machines: &[&str], partition: impl Fn(usize) -> usize) {
+    graph.machines = machines
+        .iter()
+        .map(|name| Machine { name: (*name).to_owned(), ..Machine::default() })
+        .collect();
+    let count = machines.len().max(1);
+    let processes = ["gpu", "a_longer_name", "io"];
+    let main = (0..count).map(|machine| Partition { machine, process: None });
+    let named = (0..count).map(|machine| {
+        let process = processes[machine % processes.len()].to_owned();
+        Partition { machine, process: Some(process) }
+    });
+    graph.partitions = main.chain(named).collect();
+    for (index, node) in graph.nodes.iter_mut().enumerate() {
+        node.partition = partition(index);
+    }
+}
+
+#[test]
+fn machines_and_processes_have_frames() {
+    let mut agent = graph(&lines(AGENT));
+    let speech = ["llm", "tts", "sentences", "tool", "asr"];
+    let is_speech: Vec<_> =
+        agent.nodes.iter().map(|node| speech.contains(&node.name.as_str())).collect();
+    let is_llm: Vec<_> = agent.nodes.iter().map(|node| node.name == "llm").collect();
+    assign(&mut agent, &["robot", "base"], |node| match (is_llm[node], is_speech[node]) {
+        (true, _) => 3,
+        (_, true) => 1,
+        _ => 0,
+    });
+    let diagram = check("agent_machines", &agent);
+    assert_eq!(diagram.frames.len(), 3);
+    assert!(diagram.width < 1200.0 && diagram.height < 1500.0, "{diagram:?}");
+    assign(&mut agent, &[], |node| usize::from(is_llm[node]));
+    assert_eq!(check("agent_process", &agent).frames.len(), 1);
+}
+
+#[test]
+fn random_partitions_have_frames_without_overlaps() {
+    for seed in 0..60 {
+        let nodes = 2 + seed % 11;
+        let mut graph = random(seed, nodes, nodes + seed % 7);
+        let machines = &["robot", "base", "c"][..(seed % 4) as usize];
+        let partitions = 2 * machines.len().max(1);
+        assign(&mut graph, machines, |node| (node * 7 + seed as usize) % 5 % partitions);
+        check(&format!("partitions{seed}"), &graph);
+    }
 }
 
 #[test]
