@@ -61,9 +61,9 @@ impl Moment {
 }
 
 impl Clock {
-    /// Clock that starts now.
-    pub(crate) fn new(lockstep: Option<Lockstep>) -> Self {
-        Self { start: Instant::now(), lockstep }
+    /// Clock that starts, or has started, at `start`.
+    pub(crate) fn new(start: Instant, lockstep: Option<Lockstep>) -> Self {
+        Self { start, lockstep }
     }
 
     /// Reads the clock from any thread.

@@ -10,12 +10,10 @@ use afferent_graph::{Packet, Timestamp};
 
 use crate::{
     EdgeCounts,
+    border::Bell,
     clock::generation::Watermark,
     edge::queue::{Queue, Taken},
-    sys::{
-        threading::{Mutex, MutexGuard},
-        wake::Waker,
-    },
+    sys::threading::{Mutex, MutexGuard},
 };
 
 /// Receiving end.
@@ -34,7 +32,7 @@ pub(crate) enum Outlet {
     Remote(Arc<RemoteEdge>),
 }
 
-/// Queue between two threads.
+/// Queue between two threads, or between a thread and another process.
 ///
 /// A mutex guards the queue. It is held for tens of nanoseconds and never during a call or a wake.
 /// `drop_oldest` and `latest` remove packets at the receiver's end while the receiver compares
@@ -42,12 +40,17 @@ pub(crate) enum Outlet {
 /// packet wakes at most once, and only a receiver that found its queue empty.
 pub(crate) struct RemoteEdge {
     queue: Mutex<Queue>,
-    sender: Arc<Waker>,
-    receiver: Arc<Waker>,
+    sender: Bell,
+    receiver: Bell,
 }
 
 impl RemoteEdge {
-    pub(crate) fn new(queue: Queue, sender: Arc<Waker>, receiver: Arc<Waker>) -> Arc<Self> {
+    pub(crate) fn new(
+        queue: Queue,
+        sender: impl Into<Bell>,
+        receiver: impl Into<Bell>,
+    ) -> Arc<Self> {
+        let (sender, receiver) = (sender.into(), receiver.into());
         Arc::new(Self { queue: Mutex::new(queue), sender, receiver })
     }
 
@@ -77,7 +80,7 @@ impl RemoteEdge {
     }
 
     /// Runs `read` on the queue, then wakes the sender if it waits for the space that this freed.
-    fn receive<R>(&self, read: impl FnOnce(&mut Queue) -> R) -> R {
+    pub(crate) fn receive<R>(&self, read: impl FnOnce(&mut Queue) -> R) -> R {
         let mut queue = self.lock();
         let result = read(&mut queue);
         let frees = queue.frees_sender();
@@ -86,6 +89,14 @@ impl RemoteEdge {
             self.sender.ring();
         }
         result
+    }
+
+    pub(crate) fn counts(&self) -> EdgeCounts {
+        self.lock().counts()
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.lock().is_closed()
     }
 }
 
@@ -142,7 +153,7 @@ impl Inlet {
     pub(crate) fn counts(&self) -> EdgeCounts {
         match self {
             Self::Local { queue, .. } => queue.counts(),
-            Self::Remote(edge) => edge.lock().counts(),
+            Self::Remote(edge) => edge.counts(),
         }
     }
 }

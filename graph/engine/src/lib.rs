@@ -12,6 +12,7 @@
 //! | `run` | options, errors and the state that the threads of a run share |
 //! | `sync` | synchronizers |
 //! | `edge` | queues, ports, timestamps of streams |
+//! | `border` | edges that lead to other processes |
 //! | `metrics` | counters, histograms, budgets, reports |
 //! | `clock` | real and virtual time, source generations |
 //! | `supervision` | restarts, interrupts, stops |
@@ -20,6 +21,7 @@
 //! **Invariant:** a run loses no packet without counting it.
 //! **Invariant:** in steady state nothing is allocated for a packet.
 
+mod border;
 mod clock;
 mod edge;
 #[cfg(all(test, shuttle))]
@@ -33,6 +35,7 @@ mod supervision;
 mod sync;
 mod sys;
 
+pub use border::{Border, BorderEnds, Incoming, Outgoing, SentWatermark, SessionClock, ToSend};
 pub use clock::ClockKind;
 pub use metrics::{
     report::{

@@ -27,7 +27,20 @@ impl Plan {
     /// # Errors
     /// Indices of nodes that form a cycle.
     pub fn new(graph: &CheckedGraph, threads: Threads) -> Result<Self, Vec<usize>> {
-        let order = topological_order(graph)?;
+        Self::partition(graph, threads, |_| true)
+    }
+
+    /// Plans the nodes of `graph` that run here.
+    ///
+    /// # Errors
+    /// As [`Plan::new`].
+    pub(crate) fn partition(
+        graph: &CheckedGraph,
+        threads: Threads,
+        is_here: impl Fn(usize) -> bool,
+    ) -> Result<Self, Vec<usize>> {
+        let mut order = topological_order(graph)?;
+        order.retain(|node_index| is_here(*node_index));
         if threads == Threads::Single && !order.is_empty() {
             return Ok(Self { groups: vec![order.clone()], order });
         }
@@ -38,7 +51,10 @@ impl Plan {
             let node = &graph.nodes[node_index];
             let word = node.schedule.thread.as_deref();
             let known = words.iter().find(|(other, _)| Some(*other) == word);
-            let before = graph.edges.iter().find(|edge| edge.to.0 == node_index && !edge.feedback);
+            let before = graph
+                .edges
+                .iter()
+                .find(|edge| edge.to.0 == node_index && !edge.feedback && is_here(edge.from.0));
             let group = match (known, before) {
                 (Some((_, group)), _) => *group,
                 (None, Some(edge))
@@ -69,7 +85,9 @@ impl Plan {
         for (group, members) in self.groups.iter().enumerate() {
             members.iter().for_each(|node_index| group_of[*node_index] = group);
         }
-        let crosses = |edge: &Edge| group_of[edge.from.0] != group_of[edge.to.0];
+        let here: Vec<_> = self.groups.iter().flatten().collect();
+        let is_here = |edge: &Edge| here.contains(&&edge.from.0) && here.contains(&&edge.to.0);
+        let crosses = |edge: &Edge| is_here(edge) && group_of[edge.from.0] != group_of[edge.to.0];
         let mut downstream = vec![0; graph.nodes.len()];
         for &node_index in self.order.iter().rev() {
             let edges =

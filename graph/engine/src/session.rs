@@ -14,9 +14,10 @@ use std::{
 use afferent_graph::{OpenCx, SessionStart, Timestamp};
 
 use crate::{
-    ClockKind, Failure, FailureKind, Handled, InterruptHandle, Plan, Report, RunError, RunOptions,
-    StopHandle,
+    BorderEnds, ClockKind, Failure, FailureKind, Handled, Incoming, InterruptHandle, Outgoing,
+    Plan, Report, RunError, RunOptions, SessionClock, StopHandle,
     clock::{Clock, lockstep::Lockstep},
+    edge::RemoteEdge,
     metrics::budget,
     run::{
         board::{Board, WatchHandle},
@@ -27,7 +28,7 @@ use crate::{
         export,
         node::Runner,
         opener::panic_text,
-        wiring::{self, Wiring},
+        wiring::{self, Connected, Wiring},
         worker::Worker,
     },
     sys::{
@@ -75,30 +76,40 @@ impl Session {
     /// Every [`RunError`] but [`RunError::Failed`]; nodes that were open are closed again.
     pub fn start(graph: &CheckedGraph, cx: &OpenCx, options: RunOptions) -> Result<Self, RunError> {
         wiring::check_ports(graph)?;
-        wiring::check_partitions(graph, options.clock)?;
-        let plan = Plan::new(graph, options.threads).map_err(|node_indices| {
+        wiring::check_partitions(graph, &options)?;
+        let border = options.border.clone();
+        let is_here = |node| border.as_ref().is_none_or(|border| border.is_here(node));
+        let plan = Plan::partition(graph, options.threads, is_here).map_err(|node_indices| {
             let name = |node_index: usize| graph.nodes[node_index].name.clone();
             RunError::Cycle { nodes: node_indices.into_iter().map(name).collect() }
         })?;
         let nodes = match cx.services.need::<SessionStart>() {
-            Ok(_) => wiring::open(graph, cx)?,
+            Ok(_) => wiring::open(graph, cx, is_here)?,
             Err(_) => {
                 let services = cx.services.clone().with(options.clock.session_start());
-                wiring::open(graph, &OpenCx { services, ..cx.clone() })?
+                wiring::open(graph, &OpenCx { services, ..cx.clone() }, is_here)?
             }
         };
         for observer in &options.observers {
             observer.begin().map_err(RunError::Observer)?;
         }
+        let start = match &border {
+            Some(border) => border.begin().map_err(RunError::Border)?,
+            None => Instant::now(),
+        };
         let wakers: Vec<_> = plan.groups.iter().map(|_| Arc::new(Waker::default())).collect();
-        let interrupt = wiring::interrupt(graph, &plan, options.clock, &wakers);
+        let interrupt = wiring::interrupt(graph, &plan, &options, &wakers);
         let meters = budget::meters(graph);
         let needs_watermark_of = wiring::needs_watermark_of(graph, &plan);
         let wiring =
             Wiring { graph, plan: &plan, options: &options, interrupt, meters, needs_watermark_of };
-        let groups = wiring.connect(nodes, &wakers);
+        let connected = wiring.connect(nodes, &wakers);
         let (tell, events) = mpsc::channel();
-        let shared = Arc::new(shared(&groups, &wakers, &wiring, tell.clone()));
+        let shared = Arc::new(shared(&connected, &wakers, &wiring, start, tell.clone()));
+        if let Some(border) = &border {
+            border.connect(border_ends(&shared, &connected));
+        }
+        let groups = connected.groups;
         let (threads, notices, grace) = (Vec::new(), Vec::new(), options.grace);
         let board = Arc::new(Board::new(wakers.clone()));
         let mut session = Self { shared, board, events, threads, plan, grace, notices };
@@ -230,13 +241,33 @@ impl Drop for Session {
     }
 }
 
+/// Ends of the edges to and from other processes.
+fn border_ends(shared: &Arc<Shared>, connected: &Connected) -> BorderEnds {
+    let outgoing = |(edge, queue): &(usize, Arc<RemoteEdge>)| Outgoing {
+        edge: *edge,
+        queue: queue.clone(),
+        shared: shared.clone(),
+        ended: AtomicBool::new(false),
+    };
+    let incoming = |(edge, queue): &(usize, _)| Incoming { edge: *edge, queue: Arc::clone(queue) };
+    BorderEnds {
+        outgoing: connected.outgoing.iter().map(outgoing).collect(),
+        incoming: connected.incoming.iter().map(incoming).collect(),
+        interrupt: shared.interrupt.clone(),
+        stop: shared.stop.clone(),
+        clock: SessionClock(shared.clone()),
+    }
+}
+
 fn shared(
-    groups: &[Vec<Runner>],
+    Connected { groups, outgoing, .. }: &Connected,
     wakers: &[Arc<Waker>],
     wiring: &Wiring<'_>,
+    start: Instant,
     tell: Sender<Event>,
 ) -> Shared {
     let (options, interrupt) = (wiring.options, wiring.interrupt.clone());
+    let border = options.border.clone();
     let end = options.duration.map(|duration| Timestamp::ZERO + duration);
     let lockstep = match options.clock {
         ClockKind::Real => None,
@@ -245,12 +276,15 @@ fn shared(
     let sinks = groups.iter().flatten().filter(|runner| runner.is_sink);
     Shared {
         graph: Arc::new(wiring.graph.clone()),
-        sinks: AtomicUsize::new(sinks.count()),
-        clock: Clock::new(lockstep),
+        // A sink of another process ends the edge that leads there.
+        sinks: AtomicUsize::new(sinks.count() + outgoing.len()),
+        outgoing: outgoing.clone(),
+        clock: Clock::new(start, lockstep),
         interrupt,
         // Without a waiting caller, the receiver is gone.
         stop: StopHandle::new(options.drain, wakers.to_vec(), move || {
             drop(tell.send(Event::Stopping));
+            border.iter().for_each(|border| border.stopped());
         }),
         end,
         observers: options.observers.clone(),

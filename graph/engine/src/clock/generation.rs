@@ -62,6 +62,18 @@ impl Watermark {
         Self { at: Timestamp(at.0.saturating_add(1)), trace, epoch, restarts: 0 }
     }
 
+    /// The watermark as a header.
+    pub(crate) fn header(&self) -> Header {
+        let Self { at, trace, epoch, restarts } = *self;
+        Header { at, trace, epoch, restarts, ..Header::default() }
+    }
+
+    /// The watermark that [`Watermark::header`] gave.
+    pub(crate) fn of_header(header: &Header) -> Self {
+        let Header { at, trace, epoch, restarts, .. } = *header;
+        Self { at, trace, epoch, restarts }
+    }
+
     /// The same watermark for a sender that has been restarted `restarts` times.
     pub(crate) fn with_restarts(self, restarts: u32) -> Self {
         Self { restarts, ..self }

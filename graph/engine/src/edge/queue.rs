@@ -29,6 +29,10 @@ pub(crate) struct Queue {
     /// Packets that were handed over without queueing; not part of `counts`.
     passed: u64,
     counts: EdgeCounts,
+    /// The sender, in another process, is told of every packet that leaves the queue.
+    acknowledges: bool,
+    /// Packets that had left when it was told last, and the receiver had closed.
+    acknowledged: (u64, bool),
     /// A feedback edge whose queued packets give back their credit.
     releases_credit: bool,
     /// Credits for packets in flight downstream of the edge; empty without a limit.
@@ -64,6 +68,8 @@ impl Queue {
             is_plain: interrupt.is_none() && max_age.is_none(),
             interrupt,
             credits: Box::default(),
+            acknowledges: false,
+            acknowledged: (0, false),
             releases_credit: false,
             bound: Watermark::MIN,
             ended: false,
@@ -83,6 +89,12 @@ impl Queue {
     /// because the receiver may have to send others first.
     pub(crate) fn with_feedback(self, releases_credit: bool) -> Self {
         Self { releases_credit, ..self }
+    }
+
+    /// Sets whether the sender is in another process, which is told of every packet that leaves the
+    /// queue.
+    pub(crate) fn with_acknowledgments(self, acknowledges: bool) -> Self {
+        Self { acknowledges, ..self }
     }
 
     /// Takes a packet in according to the policy and leaves an empty packet, or the packet that was
@@ -246,11 +258,20 @@ impl Queue {
         self.packets.is_empty()
     }
 
-    /// True once if the sender waits and there is space now.
+    /// True once if the sender waits and there is space now, or if it is told of every packet and
+    /// one has left.
     pub(crate) fn frees_sender(&mut self) -> bool {
+        if self.acknowledges {
+            let left = (self.counts.sent - self.packets.len() as u64, self.closed);
+            return mem::replace(&mut self.acknowledged, left) != left;
+        }
         let frees = self.sender_waits && (self.closed || self.packets.len() < self.capacity);
         self.sender_waits &= !frees;
         frees
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed
     }
 
     fn take_credit(&self) -> Option<CreditGuard> {

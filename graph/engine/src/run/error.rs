@@ -50,6 +50,11 @@ pub enum RunError {
     /// [`Observer::begin`]: crate::Observer::begin
     #[error("{0}")]
     Observer(String),
+    /// [`Border::begin`] failed; no node has run.
+    ///
+    /// [`Border::begin`]: crate::Border::begin
+    #[error("{0}")]
+    Border(String),
     /// The operating system could not start a thread; no node has run.
     #[error("cannot start a thread: {0}")]
     Thread(io::Error),

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use afferent_graph::{Header, Joined, Packet, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use crate::{ClockKind, Failure};
+use crate::{Border, ClockKind, Failure};
 
 /// Number of threads of a graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -34,6 +34,8 @@ pub struct RunOptions {
     pub grace: Duration,
     /// Observers of every call, packet and failure.
     pub observers: Vec<Arc<dyn Observer>>,
+    /// Border of a graph that runs in several processes; not on the virtual clock.
+    pub border: Option<Arc<dyn Border>>,
 }
 
 impl Default for RunOptions {
@@ -45,6 +47,7 @@ impl Default for RunOptions {
             drain: Duration::from_secs(2),
             grace: Duration::from_secs(5),
             observers: Vec::new(),
+            border: None,
         }
     }
 }

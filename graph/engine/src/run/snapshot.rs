@@ -67,6 +67,10 @@ pub(crate) fn report(shared: &Shared, told: &[Option<Figures>], end: RunEnd) -> 
         (edge.crosses, edge.counts, edge.age, edge.join) = (crosses, counts, age, join);
         edge.rate_hz = if session_s > 0.0 { counts.delivered as f64 / session_s } else { 0.0 };
     }
+    // The process of the receiver counts the rest.
+    for (index, queue) in &shared.outgoing {
+        (edges[*index].crosses, edges[*index].counts) = (true, queue.counts());
+    }
     let mut pools: Vec<_> = told().flat_map(|figures| figures.pools.iter().cloned()).collect();
     pools.sort_by_key(|(node_index, _)| *node_index);
     let first = told().filter_map(|figures| figures.media).map(|(first, _)| first).min();

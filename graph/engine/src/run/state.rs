@@ -10,6 +10,7 @@ use afferent_graph::Timestamp;
 use crate::{
     Failure, FailureKind, Handled, InterruptHandle, Observer, StopHandle,
     clock::Clock,
+    edge::RemoteEdge,
     metrics::budget::Meter,
     supervision::{current_call::CurrentCall, failure_log::FailureLog},
 };
@@ -27,6 +28,8 @@ pub(crate) struct Shared {
     pub(crate) current_calls: Vec<Arc<CurrentCall>>,
     /// Set by a thread that dropped packets in flight.
     pub(crate) cut: AtomicBool,
+    /// Edges to other processes, by their index.
+    pub(crate) outgoing: Vec<(usize, Arc<RemoteEdge>)>,
     /// Number of sinks that have not ended.
     pub(crate) sinks: AtomicUsize,
     /// Failures of nodes.

@@ -12,7 +12,8 @@ use afferent_graph::{
 };
 
 use crate::{
-    ClockKind, InterruptHandle, JoinCounts, Plan, RunError, RunOptions,
+    Border, ClockKind, InterruptHandle, JoinCounts, Plan, RunError, RunOptions,
+    border::Bell,
     clock::generation::Watermark,
     edge::{
         Inlet, Outlet, RemoteEdge,
@@ -39,11 +40,16 @@ use afferent_spec::{CheckedGraph, Edge, EdgePolicy, End, OnError};
 /// An open node, and its opener for a restart.
 pub(crate) type OpenNode = (Opener, Box<dyn DynNode>);
 
-/// Opens every node. If one fails, those already open are closed.
+/// Opens every node that runs here; the others are `None`. If one fails, those already open are
+/// closed.
 ///
 /// # Errors
 /// [`RunError::Open`] and [`RunError::OpenPanic`].
-pub(crate) fn open(graph: &CheckedGraph, cx: &OpenCx) -> Result<Vec<OpenNode>, RunError> {
+pub(crate) fn open(
+    graph: &CheckedGraph,
+    cx: &OpenCx,
+    is_here: impl Fn(usize) -> bool,
+) -> Result<Vec<Option<OpenNode>>, RunError> {
     let open = |node_index| {
         let opener = Opener::new(graph, node_index, cx);
         let start = Instant::now();
@@ -52,7 +58,9 @@ pub(crate) fn open(graph: &CheckedGraph, cx: &OpenCx) -> Result<Vec<OpenNode>, R
         tracing::info!("opened node {name} in {:.1} ms", took.as_secs_f64() * 1e3);
         Ok((opener, node))
     };
-    (0..graph.nodes.len()).map(open).collect()
+    (0..graph.nodes.len())
+        .map(|node_index| is_here(node_index).then(|| open(node_index)).transpose())
+        .collect()
 }
 
 /// Finds an edge that names a port that its node does not have.
@@ -68,10 +76,11 @@ pub(crate) fn check_ports(graph: &CheckedGraph) -> Result<(), RunError> {
     }
 }
 
-/// Refuses a graph that is spread over several processes. On the virtual clock, all of it runs in
-/// this one.
-pub(crate) fn check_partitions(graph: &CheckedGraph, clock: ClockKind) -> Result<(), RunError> {
-    if clock == ClockKind::Virtual || graph.partitions.len() < 2 {
+/// Refuses a graph that is spread over several processes, unless a border connects them. On the
+/// virtual clock, all of it runs in this one.
+pub(crate) fn check_partitions(graph: &CheckedGraph, options: &RunOptions) -> Result<(), RunError> {
+    let is_whole = options.clock == ClockKind::Virtual || graph.partitions.len() < 2;
+    if is_whole || options.border.is_some() {
         return Ok(());
     }
     let names = (0..graph.partitions.len()).map(|partition| graph.partition_name(partition));
@@ -82,7 +91,7 @@ pub(crate) fn check_partitions(graph: &CheckedGraph, clock: ClockKind) -> Result
 pub(crate) fn interrupt(
     graph: &CheckedGraph,
     plan: &Plan,
-    clock: ClockKind,
+    options: &RunOptions,
     wakers: &[Arc<Waker>],
 ) -> InterruptHandle {
     let canceled: Vec<_> = graph.nodes.iter().map(|node| node.canceled).collect();
@@ -90,7 +99,22 @@ pub(crate) fn interrupt(
     let wakers =
         groups.filter(|(members, _)| members.iter().any(|node_index| canceled[*node_index]));
     let wakers = wakers.map(|(_, waker)| waker.clone()).collect();
-    InterruptHandle::new(&canceled, wakers, clock == ClockKind::Virtual)
+    InterruptHandle::new(
+        &canceled,
+        wakers,
+        options.clock == ClockKind::Virtual,
+        options.border.clone(),
+    )
+}
+
+/// Connected nodes of a graph.
+pub(crate) struct Connected {
+    /// Nodes of each thread.
+    pub(crate) groups: Vec<Vec<Runner>>,
+    /// Edges to other processes, by their index.
+    pub(crate) outgoing: Vec<(usize, Arc<RemoteEdge>)>,
+    /// Edges from other processes, by their index.
+    pub(crate) incoming: Vec<(usize, Arc<RemoteEdge>)>,
 }
 
 /// Inputs of the wiring of a graph.
@@ -166,16 +190,19 @@ impl Wiring<'_> {
     }
 
     /// Connects the nodes of every worker.
-    pub(crate) fn connect(&self, nodes: Vec<OpenNode>, wakers: &[Arc<Waker>]) -> Vec<Vec<Runner>> {
+    pub(crate) fn connect(
+        &self,
+        mut nodes: Vec<Option<OpenNode>>,
+        wakers: &[Arc<Waker>],
+    ) -> Connected {
         let graph = self.graph;
-        let mut nodes: Vec<Option<_>> = nodes.into_iter().map(Some).collect();
-        let mut index_of = vec![(0, 0); graph.nodes.len()];
+        let mut index_of = vec![None; graph.nodes.len()];
         let mut groups = Vec::new();
         for (group, members) in self.plan.groups.iter().enumerate() {
             let mut runners = Vec::new();
             for node_index in members {
                 let Some(node) = nodes[*node_index].take() else { continue };
-                index_of[*node_index] = (group, runners.len());
+                index_of[*node_index] = Some((group, runners.len()));
                 runners.push(self.runner(*node_index, node));
             }
             groups.push(runners);
@@ -184,12 +211,28 @@ impl Wiring<'_> {
         let mut edges: Vec<usize> = (0..graph.edges.len()).collect();
         edges.sort_by_key(|edge| graph.edges[*edge].policy.on_full == OnFull::Block);
         let (mut inlets, mut outlets) = (Vec::new(), Vec::new());
+        let (mut outgoing, mut incoming) = (Vec::new(), Vec::new());
         for index in edges {
             let edge = &graph.edges[index];
-            let (from, to) = (index_of[edge.from.0], index_of[edge.to.0]);
-            let (inlet, outlet) = self.edge(index, from, to, wakers);
-            inlets.push((index, to, self.input(index, inlet)));
-            outlets.push((from, edge.from.1, outlet));
+            match (index_of[edge.from.0], index_of[edge.to.0]) {
+                (Some(from), Some(to)) => {
+                    let (inlet, outlet) = self.edge(index, from, to, wakers);
+                    inlets.push((index, to, self.input(index, inlet)));
+                    outlets.push((from, edge.from.1, outlet));
+                }
+                (Some(from), None) => {
+                    let queue = self.outgoing(index, &wakers[from.0]);
+                    outlets.push((from, edge.from.1, Outlet::Remote(queue.clone())));
+                    outgoing.push((index, queue));
+                }
+                (None, Some(to)) => {
+                    let queue = self.incoming(index, &wakers[to.0]);
+                    let input = self.input(index, Inlet::Remote(queue.clone()));
+                    inlets.push((index, to, input));
+                    incoming.push((index, queue));
+                }
+                (None, None) => {}
+            }
         }
         // Inputs are in the order of the graph, which decides between equal timestamps.
         inlets.sort_by_key(|(index, ..)| *index);
@@ -202,7 +245,40 @@ impl Wiring<'_> {
                 output.outlets.push(outlet);
             }
         }
-        groups
+        outgoing.sort_by_key(|(index, _)| *index);
+        incoming.sort_by_key(|(index, _)| *index);
+        Connected { groups, outgoing, incoming }
+    }
+
+    /// Queue of an edge to another process. Sync policies, credits and feedback concern its
+    /// receiver.
+    fn outgoing(&self, index: usize, sender: &Arc<Waker>) -> Arc<RemoteEdge> {
+        let edge = &self.graph.edges[index];
+        let queue = Queue::new(edge.policy, self.interrupt_of(edge.to.0));
+        RemoteEdge::new(queue, sender.clone(), self.bell(index, Bell::Receiver))
+    }
+
+    /// Queue of an edge from another process.
+    fn incoming(&self, index: usize, receiver: &Arc<Waker>) -> Arc<RemoteEdge> {
+        let edge = &self.graph.edges[index];
+        let queue = Queue::new(edge.policy, self.interrupt_of(edge.to.0))
+            .with_acknowledgments(true)
+            .with_credits(self.credits(index, receiver))
+            .with_feedback(edge.feedback);
+        RemoteEdge::new(queue, self.bell(index, Bell::Sender), receiver.clone())
+    }
+
+    fn bell(&self, index: usize, of: impl FnOnce(Arc<dyn Border>, usize) -> Bell) -> Bell {
+        match &self.options.border {
+            Some(border) => of(border.clone(), index),
+            // Without a border, every node is here.
+            None => Bell::Thread(Arc::default()),
+        }
+    }
+
+    /// Interrupt of the node, if it can be canceled.
+    fn interrupt_of(&self, node_index: usize) -> Option<InterruptHandle> {
+        self.graph.nodes[node_index].canceled.then(|| self.interrupt.clone())
     }
 
     /// Ends of an edge between two nodes: thread, and index in it.
@@ -215,8 +291,8 @@ impl Wiring<'_> {
     ) -> (Inlet, Outlet) {
         let edges = &self.graph.edges;
         let receiver = edges[index].to.0;
-        let interrupt = self.graph.nodes[receiver].canceled.then(|| self.interrupt.clone());
-        let queue = Queue::new(effective(&edges[index], self.options.clock), interrupt)
+        let policy = effective(&edges[index], self.options.clock);
+        let queue = Queue::new(policy, self.interrupt_of(receiver))
             .with_credits(self.credits(index, &wakers[to.0]))
             .with_feedback(edges[index].feedback);
         if from.0 == to.0 {

@@ -17,9 +17,12 @@ use std::sync::{
     atomic::{AtomicBool as Flag, Ordering},
 };
 
-use crate::sys::{
-    threading::{AtomicBool, AtomicU32, Mutex},
-    wake::Waker,
+use crate::{
+    Border,
+    sys::{
+        threading::{AtomicBool, AtomicU32, Mutex},
+        wake::Waker,
+    },
 };
 
 /// Interrupts a running graph from another thread, as a packet of its interrupting output does.
@@ -39,21 +42,28 @@ struct Interruption {
     /// On the virtual clock an interrupt waits until all threads rest.
     waits: bool,
     pending: AtomicBool,
+    /// Told of interrupts that begin in this process.
+    border: Option<Arc<dyn Border>>,
 }
 
 impl Default for InterruptHandle {
     fn default() -> Self {
-        Self::new(&[], Vec::new(), false)
+        Self::new(&[], Vec::new(), false, None)
     }
 }
 
 impl InterruptHandle {
     /// Interrupt of the nodes marked in `canceled`, on the threads of `wakers`.
-    pub(crate) fn new(canceled: &[bool], wakers: Vec<Arc<Waker>>, waits: bool) -> Self {
+    pub(crate) fn new(
+        canceled: &[bool],
+        wakers: Vec<Arc<Waker>>,
+        waits: bool,
+        border: Option<Arc<dyn Border>>,
+    ) -> Self {
         let canceled = canceled.iter().map(|can| (*can, Arc::default())).collect();
         let (epoch, pending) = (AtomicU32::new(1), AtomicBool::new(false));
         let change = Mutex::new(());
-        Self(Arc::new(Interruption { epoch, canceled, change, wakers, waits, pending }))
+        Self(Arc::new(Interruption { epoch, canceled, change, wakers, waits, pending, border }))
     }
 
     /// Makes the current work of the nodes that can be canceled obsolete, and returns at once.
@@ -61,7 +71,7 @@ impl InterruptHandle {
         if self.0.waits {
             self.0.pending.store(true, Ordering::Release);
         } else {
-            self.begin();
+            self.begin_next();
         }
     }
 
@@ -74,19 +84,36 @@ impl InterruptHandle {
     pub(crate) fn begin_pending(&self) -> bool {
         let pending = self.0.pending.swap(false, Ordering::AcqRel);
         if pending {
-            self.begin();
+            self.begin_next();
         }
         pending
     }
 
-    fn begin(&self) {
+    /// Takes over an interrupt of another process, which began `epoch`. Earlier epochs have no
+    /// effect; true if this one has.
+    pub fn raise(&self, epoch: u32) -> bool {
+        self.begin(|current| epoch.max(current)).is_some()
+    }
+
+    fn begin_next(&self) {
+        let began = self.begin(|current| current.saturating_add(1));
+        if let (Some(border), Some(epoch)) = (&self.0.border, began) {
+            border.interrupted(epoch);
+        }
+    }
+
+    /// Begins the epoch that follows from the current one, unless it is the same; returns it.
+    fn begin(&self, next: impl FnOnce(u32) -> u32) -> Option<u32> {
         let change = self.0.change.lock().unwrap_or_else(PoisonError::into_inner);
-        self.0.epoch.fetch_add(1, Ordering::AcqRel);
+        let current = self.0.epoch.load(Ordering::Acquire);
+        let epoch = Some(next(current)).filter(|epoch| *epoch != current)?;
+        self.0.epoch.store(epoch, Ordering::Release);
         for (_, flag) in self.0.canceled.iter().filter(|(can, _)| *can) {
             flag.store(true, Ordering::Release);
         }
         drop(change);
         self.0.wakers.iter().for_each(|waker| waker.ring());
+        Some(epoch)
     }
 
     /// Flag of the current call of the node: true if it is obsolete.
@@ -109,7 +136,7 @@ mod tests {
     #[test]
     fn only_nodes_that_can_be_canceled_see_it() {
         let waker = Arc::new(Waker::default());
-        let interrupt = InterruptHandle::new(&[false, true], vec![waker.clone()], false);
+        let interrupt = InterruptHandle::new(&[false, true], vec![waker.clone()], false, None);
         interrupt.interrupt();
         let flags = [0, 1].map(|node_index| interrupt.flag(node_index).load(Ordering::Relaxed));
         assert_eq!((flags, waker.rings()), ([false, true], true));
@@ -119,7 +146,7 @@ mod tests {
 
     #[test]
     fn on_the_virtual_clock_it_waits() {
-        let interrupt = InterruptHandle::new(&[true], Vec::new(), true);
+        let interrupt = InterruptHandle::new(&[true], Vec::new(), true, None);
         interrupt.interrupt();
         interrupt.interrupt();
         assert_eq!(interrupt.epoch(), 1);
