@@ -1,0 +1,101 @@
+//! Control messages, and reports in parts.
+
+use afferent_engine::Report;
+use serde::{Deserialize, Serialize};
+
+/// Message of one process to another about the run as a whole, as JSON.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Control {
+    /// Every node of the partition is open.
+    Open {
+        /// Description of the graph, a line for each node and edge.
+        shape: Vec<String>,
+    },
+    /// The session starts, or has started.
+    Go {
+        /// Start of the session by the monotonic clock of the machine, in nanoseconds.
+        start_ns: i64,
+        /// Current epoch.
+        epoch: u32,
+    },
+    /// An interrupt began this epoch.
+    Epoch(u32),
+    /// The run is to stop.
+    Stop,
+    /// The process of the partition has ended unexpectedly; `returns` says that it is started again.
+    Gone { partition: usize, returns: bool },
+    /// Asks for the figures of the run.
+    Ask,
+    /// A part of the figures of a partition: the answer to [`Control::Ask`], or its last report.
+    Figures { is_last: bool, text: String, ends: bool },
+}
+
+/// Figures of one partition.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct PartitionReport {
+    /// Report of its session.
+    pub(crate) report: Report,
+    /// Edges to other processes, by their index.
+    pub(crate) sent: Vec<(usize, SentCounts)>,
+}
+
+/// Counters of an edge to another process, beside those of its queue.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct SentCounts {
+    /// Packets that were lost with a connection.
+    pub(crate) lost: u64,
+    /// Packets that processes of the receiver took before they ended unexpectedly.
+    pub(crate) taken_before: u64,
+    /// Those of them that were dropped.
+    pub(crate) dropped_before: u64,
+}
+
+/// Longest text of a part.
+const PART: usize = 32 * 1024;
+
+impl PartitionReport {
+    /// Messages that carry the report.
+    pub(crate) fn messages(&self, is_last: bool) -> Vec<Control> {
+        // A report has no maps with keys that are not strings, which alone could fail.
+        let text = serde_json::to_string(self).unwrap_or_default();
+        let mut rest = text.as_str();
+        let mut parts = Vec::new();
+        loop {
+            let end = rest.floor_char_boundary(PART);
+            let (part, after) = rest.split_at(end);
+            let (text, ends) = (part.to_owned(), after.is_empty());
+            parts.push(Control::Figures { is_last, text, ends });
+            if ends {
+                return parts;
+            }
+            rest = after;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_travels_in_parts() {
+        let name = "ä".repeat(100_000);
+        let report = PartitionReport {
+            report: Report { graph: name, ..Report::default() },
+            sent: vec![(3, SentCounts { lost: 1, ..SentCounts::default() })],
+        };
+        let mut text = String::new();
+        let messages = report.messages(true);
+        assert!(messages.len() > 5);
+        for message in messages {
+            let bytes = serde_json::to_vec(&message).unwrap();
+            assert!(bytes.len() < 60_000);
+            let Ok(Control::Figures { text: part, .. }) = serde_json::from_slice(&bytes) else {
+                panic!("another message")
+            };
+            text += &part;
+        }
+        assert_eq!(serde_json::from_str::<PartitionReport>(&text).unwrap(), report);
+    }
+}

@@ -1,0 +1,189 @@
+//! Counters of the two ends of an edge between processes.
+//!
+//! The sender has at most a window of packets on the way that the receiver has not taken. The
+//! receiver acknowledges with running totals, so a lost acknowledgment is made good by the next
+//! one.
+//!
+//! **Invariant:** `posted == received + lost + in_transit` at the sender, where `received` is what
+//! the receiver has reported.
+
+use crate::frame::Ack;
+
+/// Sending end.
+#[derive(Debug, Clone, Default)]
+pub struct SendWindow {
+    size: u64,
+    /// Packets that were sent.
+    posted: u64,
+    /// Packets of earlier incarnations of the receiver, which are not in its counters.
+    before: u64,
+    /// Last counters of the receiver.
+    ack: Ack,
+    /// Packets that cannot arrive any more.
+    lost: u64,
+}
+
+impl SendWindow {
+    /// Window of `size` packets, at least one.
+    pub fn new(size: usize) -> Self {
+        Self { size: size.max(1) as u64, ..Self::default() }
+    }
+
+    /// True if another packet may be sent.
+    pub fn is_open(&self) -> bool {
+        self.posted - self.before - self.ack.taken < self.size
+    }
+
+    /// Number of the next packet.
+    pub fn post(&mut self) -> u64 {
+        self.posted += 1;
+        self.posted - self.before
+    }
+
+    /// Takes over the counters of the receiver.
+    ///
+    /// # Errors
+    /// What is impossible about them.
+    pub fn acknowledge(&mut self, ack: &Ack) -> Result<(), &'static str> {
+        let posted = self.posted - self.before;
+        if ack.taken > ack.received || ack.dropped > ack.taken {
+            return Err("it took more packets than it received");
+        }
+        if ack.received > posted || ack.last_post > posted {
+            return Err("it received more packets than were sent");
+        }
+        // Acknowledgments may overtake each other.
+        if ack.taken >= self.ack.taken && ack.received >= self.ack.received {
+            self.ack = *ack;
+        }
+        Ok(())
+    }
+
+    /// The receiver is gone: what it has not received is lost. A later incarnation counts anew.
+    pub fn lose(&mut self) -> u64 {
+        let lost = self.in_transit();
+        self.lost += lost;
+        (self.before, self.ack) = (self.posted, Ack::default());
+        lost
+    }
+
+    /// Packets that were sent and that the receiver has not reported.
+    pub fn in_transit(&self) -> u64 {
+        self.posted - self.before - self.ack.received
+    }
+
+    /// Packets that cannot arrive any more.
+    pub fn lost(&self) -> u64 {
+        self.lost
+    }
+}
+
+/// Receiving end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ReceiveWindow {
+    received: u64,
+    last_post: u64,
+    duplicates: u64,
+    /// Packets that left the queue before this incarnation of the sender.
+    taken_before: u64,
+    dropped_before: u64,
+    /// `taken` of the last acknowledgment.
+    acknowledged: u64,
+    told_closed: bool,
+}
+
+impl ReceiveWindow {
+    /// Counts the packet with number `post`; false if it has arrived before.
+    pub fn receive(&mut self, post: u64) -> bool {
+        if post <= self.last_post {
+            self.duplicates += 1;
+            return false;
+        }
+        self.last_post = post;
+        self.received += 1;
+        true
+    }
+
+    /// Acknowledgment to send, if one is due: `left` packets have left the queue of the receiver so
+    /// far, of which `dropped` were dropped, and `waiting` are in it. `every` is the number of
+    /// packets for which a busy receiver acknowledges.
+    pub fn acknowledge(&mut self, left: Left, every: u64) -> Option<Ack> {
+        let Left { left, dropped, waiting, closed } = left;
+        let taken = left.saturating_sub(self.taken_before);
+        let news = taken - self.acknowledged.min(taken);
+        let is_due = news >= every.max(1) || (news > 0 && waiting == 0);
+        if !is_due && closed == self.told_closed {
+            return None;
+        }
+        (self.acknowledged, self.told_closed) = (taken, closed);
+        Some(Ack {
+            received: self.received,
+            taken: taken.min(self.received),
+            dropped: dropped.saturating_sub(self.dropped_before).min(taken),
+            duplicates: self.duplicates,
+            last_post: self.last_post,
+            closed,
+            ..Ack::default()
+        })
+    }
+
+    /// The sender is gone; a later incarnation counts anew. `left` is as in
+    /// [`ReceiveWindow::acknowledge`], and packets that still wait count for nobody.
+    pub fn restart(&mut self, left: Left) {
+        let taken_before = left.left + left.waiting;
+        *self = Self { taken_before, dropped_before: left.dropped, ..Self::default() };
+    }
+}
+
+/// State of the queue of a receiver.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Left {
+    /// Packets that have left it.
+    pub left: u64,
+    /// Those that were dropped.
+    pub dropped: u64,
+    /// Packets in it.
+    pub waiting: u64,
+    /// True if the receiver takes no more packets.
+    pub closed: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_closes_and_opens_with_what_was_taken() {
+        let mut window = SendWindow::new(2);
+        assert_eq!([window.post(), window.post()], [1, 2]);
+        assert!(!window.is_open());
+        let ack = Ack { received: 2, taken: 1, last_post: 2, ..Ack::default() };
+        window.acknowledge(&ack).unwrap();
+        assert!(window.is_open() && window.in_transit() == 0);
+        let too_many = Ack { received: 3, last_post: 3, ..Ack::default() };
+        assert!(window.acknowledge(&too_many).is_err());
+        let older = Ack { received: 1, ..Ack::default() };
+        window.acknowledge(&older).unwrap();
+        assert_eq!(window.in_transit(), 0, "an older acknowledgment changes nothing");
+        assert_eq!((window.post(), window.lose(), window.lost()), (3, 1, 1));
+        assert!(window.is_open() && window.post() == 1, "a new incarnation counts anew");
+    }
+
+    #[test]
+    fn a_receiver_acknowledges_when_it_has_caught_up_or_taken_many() {
+        let mut window = ReceiveWindow::default();
+        let left = |left, waiting| Left { left, waiting, ..Left::default() };
+        assert!((1..=4).all(|post| window.receive(post)) && !window.receive(4));
+        assert_eq!(window.acknowledge(left(1, 3), 2), None);
+        let ack = window.acknowledge(left(2, 2), 2).unwrap();
+        assert_eq!((ack.received, ack.taken, ack.duplicates, ack.last_post), (4, 2, 1, 4));
+        assert_eq!(window.acknowledge(left(3, 1), 2), None);
+        assert_eq!(window.acknowledge(left(4, 0), 9).map(|ack| ack.taken), Some(4));
+        assert_eq!(window.acknowledge(left(4, 0), 1), None, "nothing new");
+        let closed = Left { closed: true, ..left(4, 0) };
+        assert!(window.acknowledge(closed, 1).is_some_and(|ack| ack.closed));
+        window.restart(left(4, 0));
+        assert!(window.receive(1));
+        assert_eq!(window.acknowledge(left(5, 0), 1).map(|ack| ack.taken), Some(1));
+    }
+}
