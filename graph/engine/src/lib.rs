@@ -56,4 +56,4 @@ pub use run::{
 };
 pub use scheduler::opener::Opener;
 pub use session::{Session, run};
-pub use supervision::{interrupt::InterruptHandle, stop::StopHandle};
+pub use supervision::{Restarts, interrupt::InterruptHandle, stop::StopHandle};

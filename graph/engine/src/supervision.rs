@@ -8,9 +8,9 @@ pub(crate) mod stop;
 use afferent_graph::Timestamp;
 use afferent_spec::Restart;
 
-/// Restarts of one node.
+/// Restarts of one node, or of one process.
 #[derive(Debug, Default)]
-pub(crate) struct Restarts {
+pub struct Restarts {
     /// Restarts since the node was last healthy.
     count: u32,
     /// Time of the last restart.
@@ -19,7 +19,7 @@ pub(crate) struct Restarts {
 
 impl Restarts {
     /// Time of the next restart of a node that failed at `now`; `None` if its limit is reached.
-    pub(crate) fn next(&mut self, policy: Restart, now: Timestamp) -> Option<Timestamp> {
+    pub fn next(&mut self, policy: Restart, now: Timestamp) -> Option<Timestamp> {
         if self.last.is_some_and(|last| now.since(last) >= Restart::HEALTHY) {
             self.count = 0;
         }

@@ -47,7 +47,9 @@ pub enum FrameError {
         least: usize,
     },
     /// It is of another version of the protocol.
-    #[error("the peer uses version {found} of the protocol, and this program version {VERSION}: update one of them")]
+    #[error(
+        "the peer uses version {found} of the protocol, and this program version {VERSION}: update one of them"
+    )]
     Version {
         /// Version of the message.
         found: u8,
@@ -269,12 +271,7 @@ pub fn end_in_segment(message: &mut [u8], segment: u32, len: usize) -> Result<()
     put_parts(message, SEGMENT, segment, len)
 }
 
-fn put_parts(
-    message: &mut [u8],
-    place: u32,
-    segment: u32,
-    len: usize,
-) -> Result<(), FrameError> {
+fn put_parts(message: &mut [u8], place: u32, segment: u32, len: usize) -> Result<(), FrameError> {
     let meta = message.len() - PACKET_HEAD;
     let meta = u32::try_from(meta).ok().filter(|_| meta <= MAX_META);
     let meta = meta.ok_or(FrameError::Field("the metadata is longer than 1 MiB"))?;

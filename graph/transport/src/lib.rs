@@ -1,6 +1,31 @@
-//! Edges across processes.
+//! Edges of a graph across processes.
+//!
+//! A graph file names the process of a node. Each process runs the nodes of its partition in a
+//! session of its own, and a [`Transport`] carries the packets of the edges between them. Edges keep
+//! their policies, their order and their counters: what leaves the queue of the sender is
+//! acknowledged, dropped with a reason, or counted as lost.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `transport` | the part of a graph in this process; start, end and loss of the others |
+//! | `edges` | the two ends of an edge |
+//! | `window` | counters of the ends, without input and output |
+//! | `frame` | messages as bytes |
+//! | `link` | what a connection has to do |
+//! | `local` | connection within a machine: shared memory and a socket |
+//! | `processes` | starts the other processes of the machine, and starts them again |
+//! | `report`, `shape`, `control` | reports of all processes, comparison of graphs, control messages |
+
+mod control;
+mod edges;
 pub mod frame;
 pub mod link;
-#[cfg(target_os = "linux")]
 pub mod local;
+mod processes;
+mod report;
+mod shape;
+mod transport;
 pub mod window;
+
+pub use processes::{Process, Processes, Program};
+pub use transport::{Transport, TransportError, Watch};

@@ -104,7 +104,7 @@ impl LocalLink {
         }
         out.waiting.push_back((message.to_vec(), file));
         self.waits.store(true, Ordering::Release);
-        drop(rustix::io::write(&self.wake, &1_u64.to_ne_bytes()));
+        let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
     }
 
     fn try_send(&self, message: &[u8], file: Option<&OwnedFd>) -> rustix::io::Result<()> {
@@ -158,7 +158,7 @@ impl Link for LocalLink {
     }
 
     fn close(&self) {
-        drop(shutdown(&self.socket, Shutdown::Both));
+        let _ = shutdown(&self.socket, Shutdown::Both);
     }
 }
 
@@ -228,7 +228,7 @@ impl Reader {
             Err(error) => return Err(error.to_string()),
         }
         if polled[1].revents().contains(PollFlags::IN) {
-            drop(rustix::io::read(&link.wake, &mut [0; 8]));
+            let _ = rustix::io::read(&link.wake, &mut [0; 8]);
         }
         if link.waits.load(Ordering::Acquire) {
             link.flush();

@@ -196,7 +196,8 @@ pub struct JoinCounts {
     pub dropped: u64,
 }
 
-/// Packets of an edge: `sent == delivered + dropped() + depth`.
+/// Packets of an edge: `sent == delivered + dropped() + depth`, and on an edge between processes `+
+/// in_transit + lost`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct EdgeCounts {
     /// Sent into the edge.
@@ -215,6 +216,17 @@ pub struct EdgeCounts {
     pub depth: usize,
     /// Largest depth.
     pub peak: usize,
+    /// Sent to another process, and not yet reported by it.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub in_transit: u64,
+    /// Lost with a connection or a process.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub lost: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 impl EdgeCounts {

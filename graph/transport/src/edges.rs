@@ -1,0 +1,348 @@
+//! The two ends of an edge between processes, over whatever link leads to the other one.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use afferent_core::ForeignBytes;
+use afferent_engine::{EdgeCounts, Incoming, InterruptHandle, Outgoing, SentWatermark, ToSend};
+use afferent_graph::{Header, OnFull, Packet, Timestamp, WireCodec};
+use afferent_spec::Edge;
+
+use crate::{
+    control::SentCounts,
+    frame::{self, Ack, Head, PacketHead},
+    link::{Link, LinkError},
+    window::{Left, ReceiveWindow, SendWindow},
+};
+
+/// Most packets on the way of an edge, whatever its queue: bulk bytes of each hold memory.
+const MAX_WINDOW: usize = 64;
+
+/// Packets of an edge that keeps the latest one: one on the way while the receiver works.
+const LATEST_WINDOW: usize = 2;
+
+/// Bits of [`Header::restarts`] for the restarts of a node within one process.
+const RESTARTS_BITS: u32 = 16;
+
+/// Number of packets on the way that `edge` allows.
+fn window(edge: &Edge) -> usize {
+    match edge.policy.on_full {
+        OnFull::Latest => LATEST_WINDOW,
+        // The queue of the receiver has room for all of them.
+        _ => edge.policy.queue.clamp(1, MAX_WINDOW),
+    }
+}
+
+/// Sending end.
+pub(crate) struct Sender {
+    /// Process of the receiver.
+    pub(crate) to: usize,
+    pub(crate) outgoing: Outgoing,
+    codec: &'static dyn WireCodec,
+    name: String,
+    /// Number of times this process was started again.
+    incarnation: u32,
+    state: Mutex<SenderState>,
+}
+
+struct SenderState {
+    window: SendWindow,
+    /// Packet that the link did not take.
+    pending: Option<Packet>,
+    /// Last watermark that was sent.
+    watermark: Option<SentWatermark>,
+    ended: bool,
+    counts: SentCounts,
+    /// Memory for messages.
+    message: Vec<u8>,
+    told_fault: bool,
+}
+
+impl Sender {
+    pub(crate) fn new(
+        edge: &Edge,
+        name: String,
+        (outgoing, to): (Outgoing, usize),
+        codec: &'static dyn WireCodec,
+        incarnation: u32,
+    ) -> Self {
+        let state = SenderState {
+            window: SendWindow::new(window(edge)),
+            pending: None,
+            watermark: None,
+            ended: false,
+            counts: SentCounts::default(),
+            message: Vec::new(),
+            told_fault: false,
+        };
+        Self { to, outgoing, codec, name, incarnation, state: Mutex::new(state) }
+    }
+
+    fn state(&self) -> MutexGuard<'_, SenderState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sends what the window allows.
+    pub(crate) fn pump(&self, link: &Arc<dyn Link>) {
+        let mut state = self.state();
+        while !state.ended && state.window.is_open() {
+            if let Some(packet) = state.pending.take() {
+                if !self.send(&mut state, link, packet) {
+                    return;
+                }
+                continue;
+            }
+            match self.outgoing.next() {
+                ToSend::Packet(packet) => {
+                    if !self.send(&mut state, link, packet) {
+                        return;
+                    }
+                }
+                ToSend::Watermark(bound) => {
+                    if state.watermark.replace(bound) != Some(bound) {
+                        let header = bound.header();
+                        link.send(&Head::Watermark(self.head(header, 0)), &[]);
+                    }
+                    return;
+                }
+                ToSend::End => {
+                    state.ended = true;
+                    let post = state.window.posted();
+                    link.send(&Head::End(self.head(Header::default(), post)), &[]);
+                }
+                ToSend::Nothing => return,
+            }
+        }
+        if state.ended {
+            drop(state);
+            self.outgoing.close();
+        }
+    }
+
+    /// Sends a packet; false if it waits for memory.
+    fn send(&self, state: &mut SenderState, link: &Arc<dyn Link>, packet: Packet) -> bool {
+        let post = state.window.posted() + 1;
+        frame::begin_packet(&mut state.message, &self.head(packet.header, post));
+        let Some(value) = packet.payload() else { return true };
+        let sent = match self.codec.encode(value, &mut state.message) {
+            Ok(bulk) => link.send_packet(&mut state.message, bulk).map_err(Some),
+            Err(reason) => {
+                self.tell_fault(state, &reason);
+                Err(None)
+            }
+        };
+        match sent {
+            Ok(()) => {
+                state.window.post();
+                true
+            }
+            Err(Some(LinkError::Full)) => {
+                state.pending = Some(packet);
+                false
+            }
+            Err(error) => {
+                if let Some(error) = error {
+                    self.tell_fault(state, &error.to_string());
+                }
+                // The queue has counted it as delivered.
+                state.counts.lost += 1;
+                true
+            }
+        }
+    }
+
+    fn head(&self, header: Header, post: u64) -> PacketHead {
+        PacketHead { edge: self.outgoing.edge as u16, post, incarnation: self.incarnation, header }
+    }
+
+    /// Reports the first packet that cannot be sent; the others are counted.
+    fn tell_fault(&self, state: &mut SenderState, reason: &str) {
+        if !std::mem::replace(&mut state.told_fault, true) {
+            tracing::error!("edge {}: a packet cannot be sent and is lost: {reason}", self.name);
+        }
+    }
+
+    /// Takes over the counters of the receiver.
+    ///
+    /// # Errors
+    /// What is impossible about them.
+    pub(crate) fn acknowledge(&self, ack: &Ack) -> Result<(), String> {
+        let acknowledged = self.state().window.acknowledge(ack);
+        acknowledged.map_err(|reason| format!("edge {}: {reason}", self.name))?;
+        if ack.closed {
+            self.close();
+        }
+        Ok(())
+    }
+
+    /// The receiver takes nothing more.
+    pub(crate) fn close(&self) {
+        let mut state = self.state();
+        state.ended = true;
+        state.counts.lost += u64::from(state.pending.take().is_some());
+        drop(state);
+        self.outgoing.close();
+    }
+
+    /// The process of the receiver is gone.
+    pub(crate) fn lose(&self) {
+        let mut state = self.state();
+        let (taken, dropped) = state.window.taken();
+        state.counts.taken_before += taken;
+        state.counts.dropped_before += dropped;
+        state.counts.lost += state.window.lose();
+        state.watermark = None;
+    }
+
+    /// True if nothing is left to send.
+    pub(crate) fn is_ended(&self) -> bool {
+        self.state().ended
+    }
+
+    pub(crate) fn counts(&self) -> (EdgeCounts, SentCounts) {
+        let state = self.state();
+        (self.outgoing.counts(), state.counts)
+    }
+}
+
+/// Receiving end.
+pub(crate) struct Receiver {
+    /// Process of the sender.
+    pub(crate) from: usize,
+    pub(crate) incoming: Incoming,
+    codec: &'static dyn WireCodec,
+    name: String,
+    /// Packets for which a busy receiver acknowledges.
+    every: u64,
+    state: Mutex<ReceiverState>,
+}
+
+#[derive(Default)]
+struct ReceiverState {
+    window: ReceiveWindow,
+    incarnation: u32,
+    /// Timestamp and restarts of the last packet.
+    last: Option<(Timestamp, u32)>,
+    ended: bool,
+}
+
+impl Receiver {
+    pub(crate) fn new(
+        edge: &Edge,
+        name: String,
+        (incoming, from): (Incoming, usize),
+        codec: &'static dyn WireCodec,
+    ) -> Self {
+        let every = window(edge).div_ceil(2) as u64;
+        Self { from, incoming, codec, name, every, state: Mutex::default() }
+    }
+
+    fn state(&self) -> MutexGuard<'_, ReceiverState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Handles a message of the sender.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(crate) fn receive(
+        &self,
+        head: &Head,
+        message: &[u8],
+        bulk: ForeignBytes,
+        interrupt: &InterruptHandle,
+    ) -> Result<(), String> {
+        let fault = |reason: &str| format!("edge {}: {reason}", self.name);
+        match head {
+            Head::Packet(head) => {
+                let header = self.accept(head).map_err(|reason| fault(&reason))?;
+                let Some(header) = header else { return Ok(()) };
+                let parts = frame::parts(message).map_err(|error| fault(&error.to_string()))?;
+                let packet = self.codec.decode(parts.meta, bulk, header);
+                let packet = packet.map_err(|reason| fault(&reason))?;
+                // The sender may know of an interrupt of which this process was not told yet.
+                if header.epoch > interrupt.epoch() {
+                    interrupt.raise(header.epoch);
+                }
+                if !self.incoming.offer(packet) {
+                    return Err(fault("it sends more packets than its window allows"));
+                }
+            }
+            Head::Watermark(head) => {
+                let header = restarted(head);
+                self.incoming.advance(SentWatermark::of(&header));
+            }
+            Head::End(_) => self.end(),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Counts a packet and checks its header, which is `None` if the packet arrived before.
+    fn accept(&self, head: &PacketHead) -> Result<Option<Header>, String> {
+        let mut state = self.state();
+        if state.ended || head.incarnation < state.incarnation {
+            // Of a process that was given up.
+            return Ok(None);
+        }
+        if head.incarnation > state.incarnation {
+            // It was started again before this process was.
+            state.window.restart(self.left());
+            state.incarnation = head.incarnation;
+        }
+        if !state.window.receive(head.post) {
+            return Ok(None);
+        }
+        let header = restarted(head);
+        if let Some((at, restarts)) = state.last
+            && header.at < at
+            && header.restarts == restarts
+        {
+            let (now, before) = (header.at.0, at.0);
+            return Err(format!("the timestamp {now} follows {before}"));
+        }
+        state.last = Some((header.at, header.restarts));
+        Ok(Some(header))
+    }
+
+    /// Acknowledgment to send, if one is due.
+    pub(crate) fn acknowledge(&self) -> Option<Ack> {
+        let mut state = self.state();
+        let incarnation = state.incarnation;
+        let ack = state.window.acknowledge(self.left(), self.every)?;
+        Some(Ack { edge: self.incoming.edge as u16, incarnation, ..ack })
+    }
+
+    fn left(&self) -> Left {
+        let counts = self.incoming.counts();
+        let waiting = counts.depth as u64;
+        let (left, dropped) = (counts.sent - waiting, counts.dropped());
+        Left { left, dropped, waiting, closed: self.incoming.is_closed() }
+    }
+
+    /// The process of the sender is gone, and `returns` as its next incarnation or does not.
+    pub(crate) fn lose(&self, returns: bool) {
+        let mut state = self.state();
+        if state.ended {
+            return;
+        }
+        state.window.restart(self.left());
+        state.incarnation += 1;
+        drop(state);
+        if !returns {
+            self.end();
+        }
+    }
+
+    /// The stream has ended.
+    pub(crate) fn end(&self) {
+        if !std::mem::replace(&mut self.state().ended, true) {
+            self.incoming.end();
+        }
+    }
+}
+
+/// Header of a packet, whose restarts count those of the process, too.
+fn restarted(head: &PacketHead) -> Header {
+    let restarts = head.header.restarts.wrapping_add(head.incarnation << RESTARTS_BITS);
+    Header { restarts, ..head.header }
+}

@@ -1,0 +1,136 @@
+//! One report of the reports of all processes.
+
+use std::collections::BTreeMap;
+
+use afferent_engine::{EdgeCounts, Report, RunEnd};
+use afferent_spec::CheckedGraph;
+
+use crate::control::{PartitionReport, SentCounts};
+
+/// Combines the reports of the partitions of `graph`, where known.
+pub(crate) fn merge(graph: &CheckedGraph, parts: &[Option<PartitionReport>]) -> Report {
+    let part = |partition: usize| parts.get(partition)?.as_ref();
+    let found = || parts.iter().flatten().map(|part| &part.report);
+    let mut merged = found().next().cloned().unwrap_or_default();
+    merged.end = worst(found().map(|report| report.end));
+    merged.wall_ns = found().map(|report| report.wall_ns).max().unwrap_or(0);
+    merged.media_ns = found().map(|report| report.media_ns).max().unwrap_or(0);
+    merged.busy_ns = found().map(|report| report.busy_ns).sum();
+    let per_media = |ns: u64| (merged.media_ns > 0).then(|| ns as f64 / merged.media_ns as f64);
+    merged.real_time_factor = per_media(merged.busy_ns);
+    merged.wall_per_media = per_media(merged.wall_ns);
+    // Threads have numbers of their own in each process.
+    let mut first_thread = BTreeMap::new();
+    let mut threads = 0;
+    for (partition, report) in parts.iter().enumerate() {
+        first_thread.insert(partition, threads);
+        let nodes = report.iter().flat_map(|part| &part.report.nodes);
+        threads += nodes.map(|node| node.thread + 1).max().unwrap_or(0);
+    }
+    for (index, node) in graph.nodes.iter().enumerate() {
+        if let Some(found) = part(node.partition).and_then(|part| part.report.nodes.get(index)) {
+            let thread = found.thread + first_thread.get(&node.partition).copied().unwrap_or(0);
+            merged.nodes[index] = afferent_engine::NodeReport { thread, ..found.clone() };
+        }
+    }
+    for (index, edge) in graph.edges.iter().enumerate() {
+        let (from, to) = (graph.nodes[edge.from.0].partition, graph.nodes[edge.to.0].partition);
+        let report_of = |partition| part(partition).and_then(|part| part.report.edges.get(index));
+        if let Some(receiver) = report_of(to) {
+            merged.edges[index] = receiver.clone();
+        }
+        if from != to {
+            let sender = report_of(from).map(|edge| edge.counts).unwrap_or_default();
+            let receiver = report_of(to).map(|edge| edge.counts).unwrap_or_default();
+            let sent = part(from).and_then(|part| {
+                part.sent.iter().find(|(edge, _)| *edge == index).map(|(_, counts)| *counts)
+            });
+            let sent = sent.unwrap_or_default();
+            merged.edges[index].crosses = true;
+            merged.edges[index].counts = across(&sender, &receiver, &sent, merged.end);
+        }
+    }
+    merged.paths = found().flat_map(|report| report.paths.iter().cloned()).collect();
+    let here = |name: &str| {
+        let node = name.split('.').next().unwrap_or(name);
+        graph.nodes.iter().position(|known| known.name == node)
+    };
+    merged.pools = found().flat_map(|report| report.pools.iter().cloned()).collect();
+    merged.pools.sort_by_key(|pool| here(&pool.output));
+    merged.failures = found().flat_map(|report| report.failures.iter().cloned()).collect();
+    for (index, budget) in merged.budgets.iter_mut().enumerate() {
+        let measured = found().filter_map(|report| report.budgets.get(index));
+        if let Some(most) = measured.max_by_key(|budget| budget.measured) {
+            *budget = most.clone();
+        }
+    }
+    merged
+}
+
+/// Counters of an edge from one process to another: those of its two queues in series, and of the
+/// connection between them.
+fn across(
+    sender: &EdgeCounts,
+    receiver: &EdgeCounts,
+    sent: &SentCounts,
+    end: RunEnd,
+) -> EdgeCounts {
+    let SentCounts { lost, taken_before, dropped_before } = *sent;
+    // What left the first queue and is neither in the second one nor known to be gone.
+    let known = receiver.sent + taken_before + lost;
+    let rest = sender.delivered.saturating_sub(known);
+    let (in_transit, lost) = match end {
+        RunEnd::Running => (rest, lost),
+        _ => (0, lost + rest),
+    };
+    EdgeCounts {
+        sent: sender.sent,
+        delivered: receiver.delivered + (taken_before - dropped_before.min(taken_before)),
+        dropped_full: sender.dropped_full + receiver.dropped_full + dropped_before,
+        dropped_age: sender.dropped_age + receiver.dropped_age,
+        dropped_epoch: sender.dropped_epoch + receiver.dropped_epoch,
+        dropped_closed: sender.dropped_closed + receiver.dropped_closed,
+        depth: sender.depth + receiver.depth,
+        peak: sender.peak.max(receiver.peak),
+        in_transit,
+        lost,
+    }
+}
+
+/// End of a run whose processes ended as given.
+fn worst(ends: impl Iterator<Item = RunEnd>) -> RunEnd {
+    let rank = |end: &RunEnd| match end {
+        RunEnd::Complete => 0,
+        RunEnd::Stopped => 1,
+        RunEnd::Cut => 2,
+        RunEnd::Running => 3,
+    };
+    ends.max_by_key(rank).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_packet_of_an_edge_between_processes_is_accounted_for() {
+        let sender = EdgeCounts {
+            sent: 20,
+            delivered: 17,
+            dropped_full: 1,
+            depth: 2,
+            ..EdgeCounts::default()
+        };
+        let receiver =
+            EdgeCounts { sent: 9, delivered: 7, dropped_age: 1, depth: 1, ..EdgeCounts::default() };
+        let sent = SentCounts { lost: 2, taken_before: 4, dropped_before: 1 };
+        let check = |end, expected| {
+            let counts = across(&sender, &receiver, &sent, end);
+            assert_eq!((counts.in_transit, counts.lost), expected);
+            let all = counts.delivered + counts.dropped() + counts.depth as u64;
+            assert_eq!(counts.sent, all + counts.in_transit + counts.lost);
+        };
+        check(RunEnd::Running, (2, 2));
+        check(RunEnd::Stopped, (0, 4));
+    }
+}

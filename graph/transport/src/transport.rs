@@ -1,0 +1,829 @@
+//! The part of a graph that runs in this process, and its connections to the others.
+
+use std::{
+    collections::{BTreeSet, VecDeque},
+    sync::{
+        Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use afferent_core::ForeignBytes;
+use afferent_engine::{Border, BorderEnds, InterruptHandle, Report, StopHandle};
+use afferent_graph::WireCodec;
+use afferent_spec::{CheckedGraph, Edge, OnLoss};
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::{
+    control::{Control, PartitionReport, SentCounts},
+    edges::{Receiver, Sender},
+    frame::{self, Ack, Head},
+    link::{Inbox, Link, LinkError},
+    report, shape,
+};
+
+/// Time that the processes of a graph have to open their nodes.
+const OPEN_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// Time that a process waits for the last messages and reports of the others.
+const END_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A graph cannot run over several processes.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TransportError {
+    /// An edge between processes has a payload that cannot travel.
+    #[error("edge {edge}: a value of {ty} cannot travel between processes")]
+    NoCodec {
+        /// Sender and receiver.
+        edge: String,
+        /// Payload type.
+        ty: String,
+    },
+    /// The graph has more edges than a message can name.
+    #[error("the graph has {0} edges; at most 65535 can be spread over processes")]
+    TooManyEdges(usize),
+    /// The system refuses a process or a connection.
+    #[error("process {process}: {reason}")]
+    Process {
+        /// Name of the process.
+        process: String,
+        /// Error of the system.
+        reason: String,
+    },
+}
+
+/// Told of the end of processes that were to go on.
+pub trait Watch: Send + Sync {
+    /// The connection to the process of `partition` has ended. Returns true if it is started again.
+    fn gone(&self, partition: usize, reason: &str) -> bool;
+}
+
+/// Connections of this process to the others of its graph.
+///
+/// The main process of a machine is connected to the other processes of the machine and to the main
+/// processes of the other machines; it passes on what is not for itself.
+pub struct Transport {
+    pub(crate) graph: Arc<CheckedGraph>,
+    /// Index of the partition of this process.
+    pub(crate) here: usize,
+    /// Number of times this process was started again.
+    incarnation: u32,
+    codecs: Vec<Option<&'static dyn WireCodec>>,
+    links: Mutex<Vec<Option<Connection>>>,
+    /// Messages to pass on, by the partition of their receiver.
+    relays: Mutex<Vec<VecDeque<Relayed>>>,
+    /// Reads the figures of the session.
+    figures: OnceLock<Box<dyn Fn() -> Report + Send + Sync>>,
+    edges: OnceLock<Edges>,
+    progress: Mutex<Progress>,
+    changed: Condvar,
+    watch: OnceLock<Arc<dyn Watch>>,
+    is_over: AtomicBool,
+}
+
+/// Ends of the edges to other processes, and handles of the run.
+struct Edges {
+    /// By index of the edge.
+    senders: Vec<Option<Sender>>,
+    receivers: Vec<Option<Receiver>>,
+    interrupt: InterruptHandle,
+    stop: StopHandle,
+}
+
+/// Connection to one process.
+#[derive(Clone)]
+struct Connection {
+    link: Arc<dyn Link>,
+    /// True if the process was told to start, so that it takes packets.
+    has_joined: bool,
+}
+
+/// A message on its way between two other processes.
+struct Relayed {
+    head: Head,
+    /// Without the bulk bytes of a packet.
+    message: Vec<u8>,
+    bulk: ForeignBytes,
+}
+
+/// What the other processes have told.
+#[derive(Default)]
+struct Progress {
+    /// Partitions whose nodes are open.
+    open: BTreeSet<usize>,
+    /// Reason why the session cannot start.
+    failed: Option<String>,
+    /// Start of the session by the monotonic clock.
+    start_ns: Option<i64>,
+    epoch: u32,
+    stops: bool,
+    /// Partitions that have ended, or are lost for good.
+    ended: BTreeSet<usize>,
+    /// Parts of the report that each partition is sending.
+    parts: Vec<String>,
+    /// Last report of each partition.
+    reports: Vec<Option<PartitionReport>>,
+    /// Answers that are missing.
+    asked: BTreeSet<usize>,
+}
+
+impl Transport {
+    /// Prepares the partition with index `here` of `graph`, in its `incarnation`.
+    ///
+    /// # Errors
+    /// [`TransportError::NoCodec`] and [`TransportError::TooManyEdges`].
+    pub fn new(
+        graph: &CheckedGraph,
+        here: usize,
+        incarnation: u32,
+    ) -> Result<Arc<Self>, TransportError> {
+        if graph.edges.len() > usize::from(u16::MAX) {
+            return Err(TransportError::TooManyEdges(graph.edges.len()));
+        }
+        let codec = |edge: &Edge| {
+            if !graph.crosses(edge) {
+                return Ok(None);
+            }
+            let (node, port) = edge.from;
+            let output = graph.nodes.get(node).and_then(|node| node.def.outputs.get(port.index()));
+            match output.and_then(|output| output.wire) {
+                Some(codec) => Ok(Some(codec)),
+                None => Err(TransportError::NoCodec {
+                    edge: graph.edge_name(edge),
+                    ty: output.map_or_else(String::new, |output| output.ty.to_string()),
+                }),
+            }
+        };
+        let codecs = graph.edges.iter().map(codec).collect::<Result<_, _>>()?;
+        let partitions = graph.partitions.len().max(1);
+        let progress = Progress {
+            parts: vec![String::new(); partitions],
+            reports: vec![None; partitions],
+            ..Progress::default()
+        };
+        Ok(Arc::new(Self {
+            graph: Arc::new(graph.clone()),
+            here,
+            incarnation,
+            codecs,
+            links: Mutex::new(vec![None; partitions]),
+            relays: Mutex::new((0..partitions).map(|_| VecDeque::new()).collect()),
+            figures: OnceLock::new(),
+            edges: OnceLock::new(),
+            progress: Mutex::new(progress),
+            changed: Condvar::new(),
+            watch: OnceLock::new(),
+            is_over: AtomicBool::new(false),
+        }))
+    }
+
+    /// Sets what is told of processes that end unexpectedly. Without it, they do not return.
+    pub fn watch(&self, watch: Arc<dyn Watch>) {
+        drop(self.watch.set(watch));
+    }
+
+    /// Receiver of the messages of the process of `partition`.
+    pub fn inbox(self: &Arc<Self>, partition: usize) -> Arc<dyn Inbox> {
+        Arc::new(Peer { transport: Arc::downgrade(self), partition })
+    }
+
+    /// Adds the link to the process of `partition`.
+    pub fn connect_link(&self, partition: usize, link: Arc<dyn Link>) {
+        self.links()[partition] = Some(Connection { link, has_joined: false });
+    }
+
+    fn links(&self) -> MutexGuard<'_, Vec<Option<Connection>>> {
+        self.links.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn progress(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes what the other processes have told, and wakes who waits for it.
+    fn tell(&self, change: impl FnOnce(&mut Progress)) {
+        change(&mut self.progress());
+        self.changed.notify_all();
+    }
+
+    /// Waits until `done`, at most until `end`.
+    fn wait(&self, end: Instant, done: impl Fn(&Progress) -> bool) -> MutexGuard<'_, Progress> {
+        let mut progress = self.progress();
+        while !done(&progress) {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            let waited = self.changed.wait_timeout(progress, left);
+            progress = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        progress
+    }
+
+    /// Main process of the machine of a partition.
+    fn main_of(&self, partition: usize) -> usize {
+        self.graph.partitions.get(partition).map_or(0, |partition| partition.machine)
+    }
+
+    /// Process through which this one reaches that of `partition`.
+    fn next_hop(&self, partition: usize) -> usize {
+        let (here, there) = (self.main_of(self.here), self.main_of(partition));
+        match self.here == here {
+            false => here,
+            true if here == there => partition,
+            true => there,
+        }
+    }
+
+    fn connection_to(&self, partition: usize) -> Option<Connection> {
+        self.links().get(self.next_hop(partition))?.clone()
+    }
+
+    /// Link for messages of edges to the process of `partition`.
+    fn link_to(&self, partition: usize) -> Option<Arc<dyn Link>> {
+        self.connection_to(partition).filter(|found| found.has_joined).map(|found| found.link)
+    }
+
+    /// Starts the process of `partition`, and sends what waits for it.
+    fn start(&self, partition: usize, start_ns: i64, epoch: u32) {
+        self.send_control(partition, &Control::Go { start_ns, epoch });
+        self.join(partition);
+    }
+
+    /// The process of `partition` takes messages of edges from now on.
+    fn join(&self, partition: usize) {
+        if let Some(connection) = &mut self.links()[partition] {
+            connection.has_joined = true;
+        }
+        self.relay(partition)
+            .unwrap_or_else(|reason| tracing::error!("a packet is lost: {reason}"));
+        self.pump_all();
+    }
+
+    /// Partitions whose messages come through the main process of this machine: its own.
+    fn own_partitions(&self) -> Vec<usize> {
+        let here = self.main_of(self.here);
+        (0..self.graph.partitions.len())
+            .filter(|partition| *partition != self.here && self.main_of(*partition) == here)
+            .collect()
+    }
+
+    /// Partitions that have to be open before this one may say so, or may start the session.
+    fn awaited(&self) -> Vec<usize> {
+        if self.here != self.main_of(self.here) {
+            return Vec::new();
+        }
+        let mut awaited = self.own_partitions();
+        if self.here == 0 {
+            // The main processes of the other machines.
+            let machines = self.graph.partitions.iter().map(|partition| partition.machine);
+            awaited.extend(machines.collect::<BTreeSet<_>>().into_iter().filter(|main| *main != 0));
+        }
+        awaited
+    }
+
+    fn name(&self, partition: usize) -> String {
+        self.graph.partition_name(partition)
+    }
+
+    fn send_control(&self, partition: usize, message: &Control) {
+        if let Some(Connection { link, .. }) = self.connection_to(partition) {
+            // Messages have no maps with keys that are not strings, which alone could fail.
+            let text = serde_json::to_vec(message).unwrap_or_default();
+            link.send(&Head::Control, &text);
+        }
+    }
+
+    /// Tells every connected process but the one that the message came from.
+    fn spread(&self, message: &Control, from: Option<usize>) {
+        let is_from_machine =
+            from.is_some_and(|from| self.main_of(from) != self.main_of(self.here));
+        for partition in 0..self.graph.partitions.len() {
+            let is_connected = self.links()[partition].is_some() && Some(partition) != from;
+            let is_machine = self.main_of(partition) != self.main_of(self.here);
+            // Machines are connected with each other.
+            if is_connected && !(is_from_machine && is_machine) {
+                self.send_control(partition, message);
+            }
+        }
+    }
+
+    fn pump(&self, sender: &Sender) {
+        if let Some(link) = self.link_to(sender.to) {
+            sender.pump(&link);
+            self.changed.notify_all();
+        }
+    }
+
+    fn pump_all(&self) {
+        if let Some(edges) = self.edges.get() {
+            edges.senders.iter().flatten().for_each(|sender| self.pump(sender));
+        }
+    }
+
+    fn acknowledge(&self, receiver: &Receiver) {
+        if let (Some(link), Some(ack)) = (self.link_to(receiver.from), receiver.acknowledge()) {
+            link.send(&Head::Ack(ack), &[]);
+        }
+    }
+
+    /// Handles a message of the process of `from`.
+    fn receive(
+        self: &Arc<Self>,
+        from: usize,
+        message: &[u8],
+        bulk: ForeignBytes,
+    ) -> Result<(), String> {
+        let head = Head::read(message).map_err(|error| error.to_string())?;
+        match &head {
+            Head::Packet(packet) | Head::End(packet) | Head::Watermark(packet) => {
+                let edge = self.edge(packet.edge)?;
+                let to = self.graph.nodes[edge.to.0].partition;
+                if self.next_hop(self.graph.nodes[edge.from.0].partition) != from {
+                    return Err(format!("it sends to edge {}, which is not its own", packet.edge));
+                }
+                if to != self.here {
+                    return self.forward(to, &head, message, bulk);
+                }
+                // The others may have started while this process connects its nodes.
+                let edges = self.edges.wait();
+                if let Some(receiver) = &edges.receivers[usize::from(packet.edge)] {
+                    receiver.receive(&head, message, bulk, &edges.interrupt)?;
+                    self.acknowledge(receiver);
+                }
+                Ok(())
+            }
+            Head::Ack(ack) => {
+                let edge = self.edge(ack.edge)?;
+                let to = self.graph.nodes[edge.from.0].partition;
+                if self.next_hop(self.graph.nodes[edge.to.0].partition) != from {
+                    return Err(format!("it acknowledges edge {}, which is not its own", ack.edge));
+                }
+                if to != self.here {
+                    return self.forward(to, &head, message, bulk);
+                }
+                self.acknowledged(ack)
+            }
+            Head::Control => {
+                let text = &message[frame::HEAD..];
+                let control = serde_json::from_slice(text)
+                    .map_err(|error| format!("a control message is damaged: {error}"))?;
+                self.control(from, control)
+            }
+            Head::Release(_) => Ok(()),
+        }
+    }
+
+    fn acknowledged(&self, ack: &Ack) -> Result<(), String> {
+        let sender =
+            self.edges.get().and_then(|edges| edges.senders[usize::from(ack.edge)].as_ref());
+        // One for an earlier incarnation of this process concerns nobody.
+        let Some(sender) = sender.filter(|_| ack.incarnation == self.incarnation) else {
+            return Ok(());
+        };
+        sender.acknowledge(ack)?;
+        self.pump(sender);
+        Ok(())
+    }
+
+    /// Passes a message on to the process of `to`.
+    fn forward(
+        &self,
+        to: usize,
+        head: &Head,
+        message: &[u8],
+        bulk: ForeignBytes,
+    ) -> Result<(), String> {
+        let meta = match head {
+            Head::Packet(_) => {
+                let parts = frame::parts(message).map_err(|error| error.to_string())?;
+                frame::PACKET_HEAD + parts.meta.len()
+            }
+            _ => message.len(),
+        };
+        let relayed = Relayed { head: *head, message: message[..meta].to_vec(), bulk };
+        self.relays()[to].push_back(relayed);
+        self.relay(to)
+    }
+
+    fn relays(&self) -> MutexGuard<'_, Vec<VecDeque<Relayed>>> {
+        self.relays.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Passes on what the link to the process of `to` takes.
+    fn relay(&self, to: usize) -> Result<(), String> {
+        let mut relays = self.relays();
+        let link = match self.connection_to(to) {
+            Some(Connection { link, has_joined: true }) => link,
+            Some(_) => return Ok(()),
+            None => {
+                // Their senders count them as lost.
+                relays[to].clear();
+                return Ok(());
+            }
+        };
+        while let Some(Relayed { head, message, bulk }) = relays[to].front_mut() {
+            if matches!(head, Head::Packet(_)) {
+                match link.send_packet(message, bulk.as_slice()) {
+                    Ok(()) => {}
+                    Err(LinkError::Full) => return Ok(()),
+                    Err(error) => return Err(error.to_string()),
+                }
+            } else {
+                link.send(head, &message[frame::HEAD..]);
+            }
+            relays[to].pop_front();
+        }
+        Ok(())
+    }
+
+    fn edge(&self, index: u16) -> Result<&Edge, String> {
+        let edge = self.graph.edges.get(usize::from(index));
+        let edge = edge.filter(|edge| self.graph.crosses(edge));
+        edge.ok_or_else(|| format!("it names edge {index}, which does not lead between processes"))
+    }
+
+    fn control(self: &Arc<Self>, from: usize, message: Control) -> Result<(), String> {
+        match message {
+            Control::Open { shape } => self.opened(from, &shape),
+            Control::Go { start_ns, epoch } => {
+                self.tell(|progress| {
+                    (progress.start_ns, progress.epoch) = (Some(start_ns), epoch);
+                });
+                self.join(from);
+                if self.here == self.main_of(self.here) {
+                    for partition in self.own_partitions() {
+                        self.start(partition, start_ns, epoch);
+                    }
+                }
+            }
+            Control::Epoch(epoch) => {
+                if let Some(edges) = self.edges.get() {
+                    edges.interrupt.raise(epoch);
+                }
+                self.tell(|progress| progress.epoch = progress.epoch.max(epoch));
+                self.spread(&Control::Epoch(epoch), Some(from));
+            }
+            Control::Stop => {
+                self.tell(|progress| progress.stops = true);
+                if let Some(edges) = self.edges.get() {
+                    edges.stop.stop();
+                }
+                self.spread(&Control::Stop, Some(from));
+            }
+            Control::Gone { partition, returns } => self.lost(partition, returns),
+            Control::Ask => self.answer(from),
+            Control::Figures { is_last, text, ends } => self.collect(from, is_last, &text, ends)?,
+        }
+        Ok(())
+    }
+
+    /// The nodes of a process are open.
+    fn opened(&self, partition: usize, found: &[String]) {
+        let own = shape::of(&self.graph);
+        let failed = shape::difference(&own, found).map(|difference| {
+            let name = self.name(partition);
+            format!("process {name} runs another graph: {difference}")
+        });
+        self.tell(|progress| {
+            progress.open.insert(partition);
+            progress.failed = progress.failed.take().or(failed);
+        });
+        // A process that was started again joins the session.
+        let progress = self.progress();
+        let (start_ns, epoch) = (progress.start_ns, progress.epoch);
+        drop(progress);
+        if let Some(start_ns) = start_ns {
+            let epoch = self.edges.get().map_or(epoch, |edges| edges.interrupt.epoch());
+            self.start(partition, start_ns, epoch);
+        }
+    }
+
+    /// Collects the figures of a partition.
+    fn collect(&self, from: usize, is_last: bool, text: &str, ends: bool) -> Result<(), String> {
+        const MOST: usize = 64 << 20;
+        let mut progress = self.progress();
+        progress.parts[from].push_str(text);
+        if progress.parts[from].len() > MOST {
+            return Err("its report is longer than 64 MiB".to_owned());
+        }
+        if ends {
+            let text = std::mem::take(&mut progress.parts[from]);
+            let report = serde_json::from_str(&text)
+                .map_err(|error| format!("its report is damaged: {error}"))?;
+            progress.reports[from] = Some(report);
+            progress.asked.remove(&from);
+            if is_last {
+                progress.ended.insert(from);
+            }
+            drop(progress);
+            self.changed.notify_all();
+        }
+        Ok(())
+    }
+
+    /// Sends the figures of this process to that of `to`.
+    fn answer(self: &Arc<Self>, to: usize) {
+        let transport = self.clone();
+        // Reading them waits for every thread of the session.
+        let answer = move || {
+            let report = transport.figures.get().map(|read| read()).unwrap_or_default();
+            for message in transport.own_report(report).messages(false) {
+                transport.send_control(to, &message);
+            }
+        };
+        drop(thread::Builder::new().name("figures".to_owned()).spawn(answer));
+    }
+
+    /// Sets how the figures of the session of this process are read.
+    pub fn read_figures_by(&self, read: impl Fn() -> Report + Send + Sync + 'static) {
+        drop(self.figures.set(Box::new(read)));
+    }
+
+    /// Current figures of all processes. Those that do not answer in time have their last ones.
+    pub fn figures(&self, patience: Duration) -> Report {
+        let others = self.own_partitions();
+        let asked = others.iter().copied().filter(|other| self.links()[*other].is_some());
+        let asked: BTreeSet<_> = asked.collect();
+        self.progress().asked.extend(&asked);
+        for partition in asked {
+            self.send_control(partition, &Control::Ask);
+        }
+        let report = self.figures.get().map(|read| read()).unwrap_or_default();
+        let own = self.own_report(report);
+        let progress = self.wait(Instant::now() + patience, |progress| progress.asked.is_empty());
+        let mut reports = progress.reports.clone();
+        drop(progress);
+        reports[self.here] = Some(own);
+        report::merge(&self.graph, &reports)
+    }
+
+    /// The process of `partition` has ended unexpectedly.
+    fn lost(&self, partition: usize, returns: bool) {
+        let Some(edges) = self.edges.get() else { return };
+        let is_through = |other: usize| other == partition;
+        for sender in edges.senders.iter().flatten().filter(|sender| is_through(sender.to)) {
+            sender.lose();
+            if !returns {
+                sender.close();
+            }
+        }
+        for receiver in edges.receivers.iter().flatten() {
+            if !is_through(receiver.from) {
+                continue;
+            }
+            match self.graph.edges[receiver.incoming.edge].on_loss {
+                OnLoss::Wait => receiver.lose(returns),
+                OnLoss::End => receiver.lose(false),
+                OnLoss::Stop => {
+                    receiver.lose(false);
+                    edges.stop.stop();
+                }
+            }
+        }
+    }
+
+    /// The connection to the process of `partition` has ended.
+    fn gone(&self, partition: usize, reason: &str) {
+        self.links()[partition] = None;
+        let has_ended = self.progress().ended.contains(&partition);
+        if has_ended || self.is_over.load(Ordering::Acquire) {
+            self.changed.notify_all();
+            return;
+        }
+        let name = self.name(partition);
+        let has_started = self.progress().start_ns.is_some();
+        let watch = self.watch.get().filter(|_| has_started);
+        let returns = watch.is_some_and(|watch| watch.gone(partition, reason));
+        self.tell(|progress| {
+            progress.open.remove(&partition);
+            if !returns {
+                progress.ended.insert(partition);
+                let failed = format!("process {name} has ended: {reason}");
+                progress.failed.get_or_insert(failed);
+            }
+        });
+        self.lost(partition, returns);
+        if self.here == self.main_of(self.here) {
+            self.spread(&Control::Gone { partition, returns }, Some(partition));
+        } else if let Some(edges) = self.edges.get() {
+            // Without the main process of its machine, nothing connects this one.
+            tracing::error!("the main process has ended; this one stops");
+            edges.stop.stop();
+        }
+    }
+
+    /// Waits until the other processes have received what this one sends and have ended; returns
+    /// the report of the whole run in the first process, and otherwise its own.
+    pub fn finish(&self, report: Report) -> Report {
+        let Some(edges) = self.edges.get() else { return report };
+        let is_sent = |_: &Progress| edges.senders.iter().flatten().all(Sender::is_ended);
+        let end = || Instant::now() + END_TIMEOUT;
+        match edges.stop.is_asked() {
+            true => drop(self.wait(end(), is_sent)),
+            false => {
+                // A slow receiver may take as long as it needs.
+                while !is_sent(&Progress::default()) && !edges.stop.is_asked() {
+                    let soon = Instant::now() + Duration::from_millis(100);
+                    drop(self.wait(soon, is_sent));
+                }
+            }
+        }
+        let own = self.own_report(report);
+        if self.here != self.main_of(self.here) {
+            for message in own.messages(true) {
+                self.send_control(self.main_of(self.here), &message);
+            }
+            // The main process closes the connection when it has the report.
+            let main = self.main_of(self.here);
+            let is_gone = |_: &Progress| self.links()[main].is_none();
+            drop(self.wait(end(), is_gone));
+            return own.report;
+        }
+        let awaited = self.own_partitions();
+        let mut limit = None;
+        loop {
+            let soon = Instant::now() + Duration::from_millis(100);
+            let is_done =
+                |progress: &Progress| awaited.iter().all(|one| progress.ended.contains(one));
+            let progress = self.wait(soon, is_done);
+            if is_done(&progress) {
+                break;
+            }
+            drop(progress);
+            if edges.stop.is_asked() && Instant::now() >= *limit.get_or_insert_with(end) {
+                tracing::warn!("not every process has ended in {END_TIMEOUT:?}");
+                break;
+            }
+        }
+        self.is_over.store(true, Ordering::Release);
+        let mut reports = self.progress().reports.clone();
+        reports[self.here] = Some(own);
+        self.links().iter().flatten().for_each(|found| found.link.close());
+        report::merge(&self.graph, &reports)
+    }
+
+    /// Report of this process with the counters of its edges to others.
+    fn own_report(&self, mut report: Report) -> PartitionReport {
+        let mut sent: Vec<(usize, SentCounts)> = Vec::new();
+        if let Some(edges) = self.edges.get() {
+            for sender in edges.senders.iter().flatten() {
+                let (counts, more) = sender.counts();
+                let edge = sender.outgoing.edge;
+                if let Some(found) = report.edges.get_mut(edge) {
+                    found.counts = counts;
+                }
+                sent.push((edge, more));
+            }
+            for receiver in edges.receivers.iter().flatten() {
+                if let Some(found) = report.edges.get_mut(receiver.incoming.edge) {
+                    found.counts = receiver.incoming.counts();
+                }
+            }
+        }
+        PartitionReport { report, sent }
+    }
+
+    /// Failures of processes, for the report.
+    pub fn failed(&self) -> Option<String> {
+        self.progress().failed.clone()
+    }
+}
+
+impl Border for Transport {
+    fn is_here(&self, node_index: usize) -> bool {
+        self.graph.nodes.get(node_index).is_some_and(|node| node.partition == self.here)
+    }
+
+    fn begin(&self) -> Result<Instant, String> {
+        let awaited = self.awaited();
+        let is_open = |progress: &Progress| {
+            progress.failed.is_some() || awaited.iter().all(|one| progress.open.contains(one))
+        };
+        let end = Instant::now() + OPEN_TIMEOUT;
+        let progress = self.wait(end, is_open);
+        if let Some(reason) = &progress.failed {
+            return Err(reason.clone());
+        }
+        let missing = awaited.iter().filter(|one| !progress.open.contains(one));
+        let missing: Vec<_> = missing.map(|one| self.name(*one)).collect();
+        if !missing.is_empty() {
+            let names = missing.join(", ");
+            return Err(format!("process {names} was not ready after {OPEN_TIMEOUT:?}"));
+        }
+        drop(progress);
+        if self.here == 0 {
+            let start_ns = monotonic_ns();
+            self.tell(|progress| (progress.start_ns, progress.epoch) = (Some(start_ns), 1));
+            awaited.iter().for_each(|partition| self.start(*partition, start_ns, 1));
+        } else {
+            let to = if self.here == self.main_of(self.here) { 0 } else { self.main_of(self.here) };
+            self.send_control(to, &Control::Open { shape: shape::of(&self.graph) });
+        }
+        let has_started =
+            |progress: &Progress| progress.start_ns.is_some() || progress.failed.is_some();
+        let progress = self.wait(Instant::now() + OPEN_TIMEOUT, has_started);
+        match (progress.start_ns, &progress.failed) {
+            (Some(start_ns), _) => Ok(instant(start_ns)),
+            (None, Some(reason)) => Err(reason.clone()),
+            (None, None) => {
+                Err(format!("the main process did not start the session in {OPEN_TIMEOUT:?}"))
+            }
+        }
+    }
+
+    fn connect(&self, ends: BorderEnds) {
+        let mut senders: Vec<_> = self.codecs.iter().map(|_| None).collect();
+        let mut receivers: Vec<_> = self.codecs.iter().map(|_| None).collect();
+        for outgoing in ends.outgoing {
+            let index = outgoing.edge;
+            let edge = &self.graph.edges[index];
+            let Some(codec) = self.codecs[index] else { continue };
+            let to = self.graph.nodes[edge.to.0].partition;
+            let name = self.graph.edge_name(edge);
+            let sender = Sender::new(edge, name, (outgoing, to), codec, self.incarnation);
+            senders[index] = Some(sender);
+        }
+        for incoming in ends.incoming {
+            let index = incoming.edge;
+            let edge = &self.graph.edges[index];
+            let Some(codec) = self.codecs[index] else { continue };
+            let from = self.graph.nodes[edge.from.0].partition;
+            let name = self.graph.edge_name(edge);
+            receivers[index] = Some(Receiver::new(edge, name, (incoming, from), codec));
+        }
+        let progress = self.progress();
+        let (epoch, stops) = (progress.epoch, progress.stops);
+        drop(progress);
+        ends.interrupt.raise(epoch);
+        if stops {
+            ends.stop.stop();
+        }
+        let edges = Edges { senders, receivers, interrupt: ends.interrupt, stop: ends.stop };
+        drop(self.edges.set(edges));
+    }
+
+    fn send(&self, edge: usize) {
+        if let Some(sender) = self.edges.get().and_then(|edges| edges.senders[edge].as_ref()) {
+            self.pump(sender);
+        }
+    }
+
+    fn taken(&self, edge: usize) {
+        if let Some(receiver) = self.edges.get().and_then(|edges| edges.receivers[edge].as_ref()) {
+            self.acknowledge(receiver);
+        }
+    }
+
+    fn interrupted(&self, epoch: u32) {
+        self.spread(&Control::Epoch(epoch), None);
+    }
+
+    fn stopped(&self) {
+        self.spread(&Control::Stop, None);
+        self.changed.notify_all();
+    }
+}
+
+/// Inbox of the link to one process.
+struct Peer {
+    transport: Weak<Transport>,
+    partition: usize,
+}
+
+impl Inbox for Peer {
+    fn receive(&self, message: &[u8], bulk: ForeignBytes) -> Result<(), String> {
+        let Some(transport) = self.transport.upgrade() else { return Ok(()) };
+        transport.receive(self.partition, message, bulk)
+    }
+
+    fn has_memory(&self) {
+        if let Some(transport) = self.transport.upgrade() {
+            let relayed = transport.relay(self.partition);
+            relayed.unwrap_or_else(|reason| tracing::error!("a packet is lost: {reason}"));
+            transport.pump_all();
+        }
+    }
+
+    fn gone(&self, reason: &str) {
+        if let Some(transport) = self.transport.upgrade() {
+            transport.gone(self.partition, reason);
+        }
+    }
+}
+
+/// Monotonic clock of the machine, in nanoseconds.
+fn monotonic_ns() -> i64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec.saturating_mul(1_000_000_000).saturating_add(now.tv_nsec)
+}
+
+/// The instant at which the monotonic clock of the machine showed `ns`.
+fn instant(ns: i64) -> Instant {
+    let (now, since) = (Instant::now(), monotonic_ns().saturating_sub(ns));
+    let since = Duration::from_nanos(u64::try_from(since).unwrap_or(0));
+    now.checked_sub(since).unwrap_or(now)
+}

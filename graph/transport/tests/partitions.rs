@@ -1,0 +1,209 @@
+//! A graph in several partitions, all in this process: each with a transport and a session.
+
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::{
+    sync::{Arc, Mutex},
+    thread,
+    time::Duration,
+};
+
+use afferent_core::Tensor;
+use afferent_engine::{Report, RunOptions, Session};
+use afferent_graph::{
+    Cx, In, Node, NodeDef, NodeError, OnFull, OpenCx, Out, Port, PortId, Service, Timestamp,
+};
+use afferent_messages::{AudioBlock, SampleRate};
+use afferent_spec::{CheckedGraph, CheckedNode, Edge, EdgePolicy, Partition};
+use afferent_transport::{Transport, local};
+
+const AUDIO_IN: In<AudioBlock> = In::at(0, "audio");
+const AUDIO: Out<AudioBlock> = Out::at(0, "audio");
+
+/// Blocks of numbered samples.
+struct Counter {
+    number: usize,
+}
+
+impl Node for Counter {
+    type Params = ();
+    const NAME: &'static str = "counter";
+    const SUMMARY: &'static str = "";
+    const PORTS: &'static [Port] = &[AUDIO.port()];
+    const LATENCY: &'static str = "none";
+
+    fn open((): (), _: &OpenCx) -> Result<Self, NodeError> {
+        Ok(Self { number: 0 })
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
+        // Blocks in messages and blocks in shared memory.
+        let len = if self.number.is_multiple_of(3) { 10_000 } else { 16 };
+        let samples = Tensor::new(&[1, len], &vec![self.number as f32; len])?;
+        let block = AudioBlock { samples, rate: SampleRate(16_000) };
+        cx.send_at(AUDIO, Timestamp(self.number as i64), block);
+        self.number += 1;
+        if self.number == BLOCKS {
+            cx.end();
+        }
+        Ok(())
+    }
+}
+
+const BLOCKS: usize = 2000;
+
+/// Adds one to every sample.
+struct Increment;
+
+impl Node for Increment {
+    type Params = ();
+    const NAME: &'static str = "increment";
+    const SUMMARY: &'static str = "";
+    const PORTS: &'static [Port] = &[AUDIO_IN.port(), AUDIO.port()];
+    const LATENCY: &'static str = "none";
+
+    fn open((): (), _: &OpenCx) -> Result<Self, NodeError> {
+        Ok(Self)
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
+        let Some(mut block) = cx.take(AUDIO_IN) else { return Ok(()) };
+        block.samples.data_mut::<f32>()?.iter_mut().for_each(|sample| *sample += 1.0);
+        cx.send(AUDIO, block);
+        Ok(())
+    }
+}
+
+#[derive(Clone, Default)]
+struct Collected(Arc<Mutex<Vec<(i64, usize, f32)>>>);
+
+impl Service for Collected {
+    const NAME: &'static str = "collected";
+    const HINT: &'static str = "of this test";
+}
+
+struct Collect {
+    collected: Collected,
+}
+
+impl Node for Collect {
+    type Params = ();
+    const NAME: &'static str = "collect";
+    const SUMMARY: &'static str = "";
+    const PORTS: &'static [Port] = &[AUDIO_IN.port()];
+    const LATENCY: &'static str = "none";
+
+    fn open((): (), cx: &OpenCx) -> Result<Self, NodeError> {
+        Ok(Self { collected: cx.services.need::<Collected>()?.clone() })
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
+        let at = cx.packet().map_or(0, |packet| packet.header.at.0);
+        let Some(block) = cx.get(AUDIO_IN) else { return Ok(()) };
+        let samples = block.samples.data::<f32>()?;
+        self.collected.0.lock().unwrap().push((at, samples.len(), samples[samples.len() - 1]));
+        Ok(())
+    }
+}
+
+/// `counter → increment → collect`, each in the partition of its number.
+fn graph(partitions: [usize; 3], policy: EdgePolicy) -> CheckedGraph {
+    let place = |node: CheckedNode, partition| CheckedNode { partition, ..node };
+    let nodes = [
+        CheckedNode::new("counter", NodeDef::of::<Counter>()),
+        CheckedNode::new("increment", NodeDef::of::<Increment>()),
+        CheckedNode::new("collect", NodeDef::of::<Collect>()),
+    ];
+    let named = |name: Option<&str>| Partition { machine: 0, process: name.map(str::to_owned) };
+    CheckedGraph {
+        name: "test".to_owned(),
+        nodes: nodes.into_iter().zip(partitions).map(|(node, at)| place(node, at)).collect(),
+        edges: (0..2)
+            .map(|from| Edge::new((from, PortId::at(0)), (from + 1, PortId::at(0)), policy))
+            .collect(),
+        partitions: vec![named(None), named(Some("first")), named(Some("second"))],
+        ..CheckedGraph::default()
+    }
+}
+
+/// Runs every partition; returns the merged report and what was collected.
+fn run(graph: &CheckedGraph) -> (Report, Vec<(i64, usize, f32)>) {
+    let transports: Vec<_> = (0..graph.partitions.len())
+        .map(|partition| Transport::new(graph, partition, 0).unwrap())
+        .collect();
+    for partition in 1..transports.len() {
+        let (ours, theirs) = local::pair().unwrap();
+        let (main, other) = (&transports[0], &transports[partition]);
+        let link = local::LocalLink::start(ours, "other", main.inbox(partition)).unwrap();
+        main.connect_link(partition, link);
+        let link = local::LocalLink::start(theirs, "main", other.inbox(0)).unwrap();
+        other.connect_link(0, link);
+    }
+    let collected = Collected::default();
+    let cx = OpenCx::with_service(collected.clone());
+    let reports: Vec<Report> = thread::scope(|scope| {
+        let threads: Vec<_> = transports
+            .iter()
+            .map(|transport| {
+                scope.spawn(|| {
+                    let border = Some(transport.clone() as Arc<_>);
+                    let options = RunOptions { border, ..RunOptions::default() };
+                    let report = Session::start(graph, &cx, options).unwrap().wait().unwrap();
+                    transport.finish(report)
+                })
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    let collected = collected.0.lock().unwrap().clone();
+    (reports.into_iter().next().unwrap(), collected)
+}
+
+fn check(partitions: [usize; 3]) {
+    eprintln!("{partitions:?}");
+    let policy = EdgePolicy { on_full: OnFull::Block, queue: 4, max_age: None };
+    let (report, collected) = run(&graph(partitions, policy));
+    assert_eq!(collected.len(), BLOCKS, "{partitions:?} {:#?}", report.edges);
+    for (index, found) in collected.into_iter().enumerate() {
+        let len = if index.is_multiple_of(3) { 10_000 } else { 16 };
+        assert_eq!(found, (index as i64, len, index as f32 + 1.0), "{partitions:?}");
+    }
+    let blocks = BLOCKS as u64;
+    for edge in &report.edges {
+        let counts = edge.counts;
+        let expected = (blocks, blocks, 0, 0, 0, 0);
+        let found = (
+            counts.sent,
+            counts.delivered,
+            counts.dropped(),
+            counts.depth,
+            counts.in_transit,
+            counts.lost,
+        );
+        assert_eq!(found, expected, "{partitions:?} {edge:?}");
+    }
+    let calls: Vec<_> = report.nodes.iter().map(|node| (node.name.as_str(), node.calls)).collect();
+    // Counters and increments are called once more at their end.
+    assert_eq!(calls[2].0, "collect");
+    assert!(calls.iter().all(|(_, calls)| *calls >= blocks), "{partitions:?} {calls:?}");
+}
+
+#[test]
+fn nothing_is_lost_whatever_the_partitions() {
+    for partitions in [[0, 0, 0], [0, 1, 0], [1, 0, 1], [0, 0, 1], [1, 2, 0], [1, 1, 2], [2, 1, 2]] {
+        check(partitions);
+    }
+}
+
+#[test]
+fn the_latest_packet_is_kept_and_the_others_are_counted() {
+    let policy = EdgePolicy { on_full: OnFull::Latest, queue: 1, max_age: None };
+    let (report, collected) = run(&graph([0, 1, 2], policy));
+    assert_eq!(collected.last().unwrap().0, BLOCKS as i64 - 1, "the last one arrives");
+    for edge in &report.edges {
+        let counts = edge.counts;
+        assert_eq!(counts.sent, counts.delivered + counts.dropped(), "{edge:?}");
+        assert_eq!((counts.in_transit, counts.lost, counts.depth), (0, 0, 0), "{edge:?}");
+    }
+    let _ = Duration::ZERO;
+}
