@@ -237,7 +237,10 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        self.shared.stop.stop();
+        // After `wait` there is nothing left to stop.
+        if !self.threads.is_empty() {
+            self.shared.stop.stop();
+        }
     }
 }
 
