@@ -24,6 +24,7 @@ mod new;
 mod nodes;
 mod output;
 mod placement;
+mod processes;
 mod replay;
 mod run;
 mod serve;

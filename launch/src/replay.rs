@@ -74,7 +74,7 @@ pub(crate) fn replay(app: App, args: &ReplayArgs) -> anyhow::Result<ExitCode> {
         ..RunOptions::default()
     };
     let session = app.start(&checked.graph, options)?;
-    stop_on_ctrl_c(&session)?;
+    stop_on_ctrl_c(&session, true)?;
     let (report, failed) = ended(session.wait())?;
     let verdicts = compare.verdicts();
     // A replaced source sends the recorded packets.

@@ -23,6 +23,7 @@ use crate::{
     log,
     output::{Output, cannot_write},
     placement::PlacementArgs,
+    processes::{Role, Running},
     serve::{ADDRESS, Figures, bind},
 };
 
@@ -81,6 +82,7 @@ pub(crate) struct RunArgs {
 }
 
 pub(crate) fn run(app: App, args: &RunArgs) -> anyhow::Result<ExitCode> {
+    let role = Role::of_this_process()?;
     let duration = args.duration.as_deref().map(|text| read_duration(text, None)).transpose();
     let duration = duration.context("--duration")?;
     let drain = read_duration(&args.drain, None).context("--drain")?;
@@ -94,13 +96,15 @@ pub(crate) fn run(app: App, args: &RunArgs) -> anyhow::Result<ExitCode> {
     }
     check_outputs(args, &checked)?;
     // Output that cannot be served or written is an error before the graph starts.
-    let listener = args.serve.as_deref().map(bind).transpose()?;
-    let files = Files::open(args)?;
+    // The main process serves and reports for all.
+    let is_main = role.is_main();
+    let listener = args.serve.as_deref().filter(|_| is_main).map(bind).transpose()?;
+    let files = is_main.then(|| Files::open(args)).transpose()?;
     let clock = if args.virtual_clock { ClockKind::Virtual } else { ClockKind::Real };
     // Nodes and recording agree on it; on the virtual clock, every run writes the same file.
-    let start = clock.session_start();
+    let start = role.session_start().unwrap_or_else(|| clock.session_start());
     let app = app.service(start);
-    let witnesses = Witnesses::new(args, &checked, start)?;
+    let witnesses = Witnesses::new(args, &checked, start, &role)?;
     let options = RunOptions {
         threads: if args.single_thread { Threads::Single } else { Threads::Auto },
         clock,
@@ -109,10 +113,13 @@ pub(crate) fn run(app: App, args: &RunArgs) -> anyhow::Result<ExitCode> {
         observers: witnesses.observers(),
         ..RunOptions::default()
     };
-    let session = app.start(&checked.graph, options)?;
-    let ran = drive(session, listener);
+    let running = Running::start(&app, &checked.graph, options, role, start)?;
+    let ran = drive(running, listener, is_main);
     let is_recorded = witnesses.finish();
     let (report, failed) = ran?;
+    let Some(files) = files else {
+        return Ok(if is_recorded { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+    };
     log_failures(&report);
     log_written(&checked);
     show(args, &report, witnesses.waterfall.as_deref(), files)?;
@@ -146,18 +153,22 @@ fn print_json(graph: &mut CheckedGraph) {
 }
 
 /// Waits for the end of `session`; returns the report, and true if nodes failed.
-fn drive(session: Session, listener: Option<TcpListener>) -> anyhow::Result<(Report, bool)> {
-    stop_on_ctrl_c(&session)?;
-    for notice in session.notices() {
+fn drive(
+    running: Running,
+    listener: Option<TcpListener>,
+    is_main: bool,
+) -> anyhow::Result<(Report, bool)> {
+    stop_on_ctrl_c(&running.session, is_main)?;
+    for notice in running.session.notices() {
         log::note(notice);
     }
-    let figures = listener.map(|listener| Figures::serve(listener, session.watch_handle()));
+    let figures = listener.map(|listener| Figures::serve(listener, running.read_figures()));
     let figures = figures.transpose()?;
     if let Some(figures) = &figures {
         let address = figures.address();
         log::progress(format_args!("figures at http://{address}, for `afferent top {address}`"));
     }
-    ended(session.wait())
+    ended(running.wait())
 }
 
 /// Refuses output files that would overwrite a file of the graph or each other.
@@ -226,7 +237,12 @@ struct Witnesses {
 }
 
 impl Witnesses {
-    fn new(args: &RunArgs, checked: &Checked, start: SessionStart) -> anyhow::Result<Self> {
+    fn new(
+        args: &RunArgs,
+        checked: &Checked,
+        start: SessionStart,
+        role: &Role,
+    ) -> anyhow::Result<Self> {
         let graph = &checked.graph;
         let record = |path: &PathBuf| {
             let attachments = attachments(&args.file, &checked.origin);
@@ -241,11 +257,12 @@ impl Witnesses {
                 calls: !args.virtual_clock,
                 ..RecordOptions::default()
             };
-            Recorder::create(path, graph, &options)
+            Recorder::create(&role.file(path, graph), graph, &options)
         };
         let trace = |path: &PathBuf| {
-            let trace = TraceFile::create(path, graph).with_context(|| cannot_write(path))?;
-            anyhow::Ok((path.clone(), trace))
+            let path = role.file(path, graph);
+            let trace = TraceFile::create(&path, graph).with_context(|| cannot_write(&path))?;
+            anyhow::Ok((path, trace))
         };
         Ok(Self {
             recorder: args.record.as_ref().map(record).transpose()?,
@@ -339,8 +356,9 @@ fn attachments(file: &GraphFile, origin: &Origin) -> Vec<(String, Vec<u8>)> {
     files.chain([("values.json".to_owned(), values.to_string().into_bytes())]).collect()
 }
 
-/// The first Ctrl-C stops and drains the graph; the second ends the process.
-pub(crate) fn stop_on_ctrl_c(session: &Session) -> anyhow::Result<()> {
+/// The first Ctrl-C stops and drains the graph; the second ends the process. `is_main` says so to
+/// the user.
+pub(crate) fn stop_on_ctrl_c(session: &Session, is_main: bool) -> anyhow::Result<()> {
     let stop = session.stop_handle();
     // The run may have been stopped by its own end before.
     let pressed = AtomicBool::new(false);
@@ -349,7 +367,9 @@ pub(crate) fn stop_on_ctrl_c(session: &Session) -> anyhow::Result<()> {
             std::process::exit(130);
         }
         stop.stop();
-        log::progress("stopping; press Ctrl-C again to end at once");
+        if is_main {
+            log::progress("stopping; press Ctrl-C again to end at once");
+        }
     })
     .context("cannot listen to Ctrl-C")
 }

@@ -16,8 +16,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use afferent_engine::WatchHandle;
 use anyhow::anyhow;
+
+use crate::processes::ReadFigures;
 
 /// Default address.
 pub(crate) const ADDRESS: &str = "127.0.0.1:9464";
@@ -50,8 +51,8 @@ pub(crate) struct Figures {
 }
 
 impl Figures {
-    /// Serves the figures of `watch` to the clients of `listener`.
-    pub(crate) fn serve(listener: TcpListener, watch: WatchHandle) -> anyhow::Result<Self> {
+    /// Serves the figures that `read` returns to the clients of `listener`.
+    pub(crate) fn serve(listener: TcpListener, read: ReadFigures) -> anyhow::Result<Self> {
         let address = listener.local_addr()?;
         let stops = Arc::new(AtomicBool::new(false));
         let stopped = stops.clone();
@@ -62,7 +63,7 @@ impl Figures {
                     return;
                 }
                 // The process may have too many open files or threads, perhaps temporarily.
-                if stream.and_then(|stream| connect(stream, &watch, &connections)).is_err() {
+                if stream.and_then(|stream| connect(stream, &read, &connections)).is_err() {
                     thread::sleep(PATIENCE);
                 }
             }
@@ -88,22 +89,22 @@ impl Drop for Figures {
 
 /// Answers a connection on a thread of its own. `connections` has one owner per connection besides
 /// the server.
-fn connect(stream: TcpStream, watch: &WatchHandle, connections: &Arc<()>) -> io::Result<()> {
+fn connect(stream: TcpStream, read: &ReadFigures, connections: &Arc<()>) -> io::Result<()> {
     if Arc::strong_count(connections) > MAX_CONNECTIONS {
         // The client sees that the connection is closed.
         return Ok(());
     }
-    let (watch, connection) = (watch.clone(), connections.clone());
+    let (read, connection) = (read.clone(), connections.clone());
     let answers = move || {
         // The client may have disconnected.
-        drop(answer(stream, &watch));
+        drop(answer(stream, &read));
         drop(connection);
     };
     thread::Builder::new().name("figures client".to_owned()).spawn(answers).map(drop)
 }
 
 /// Reads a request and writes the response.
-fn answer(stream: TcpStream, watch: &WatchHandle) -> io::Result<()> {
+fn answer(stream: TcpStream, read: &ReadFigures) -> io::Result<()> {
     let mut stream = Limited { stream, end: Instant::now() + LIMIT };
     let mut head = BufReader::new((&mut stream).take(MAX_HEAD)).lines();
     let first = head.next().transpose()?.unwrap_or_default();
@@ -118,11 +119,11 @@ fn answer(stream: TcpStream, watch: &WatchHandle) -> io::Result<()> {
         (Some("GET"), Some("/metrics")) => {
             let mut text = String::new();
             // Writing to a string cannot fail.
-            let _ = watch.read(PATIENCE).write_prometheus(&mut text);
+            let _ = read(PATIENCE).write_prometheus(&mut text);
             ("200 OK", "text/plain; version=0.0.4", text)
         }
         (Some("GET"), Some("/stats")) => {
-            let json = serde_json::to_string(&watch.read(PATIENCE)).unwrap_or_default();
+            let json = serde_json::to_string(&read(PATIENCE)).unwrap_or_default();
             ("200 OK", "application/json", json)
         }
         (Some("GET"), Some("/")) => {
@@ -178,11 +179,16 @@ mod tests {
 
     use super::*;
 
+    fn reader(session: &Session) -> ReadFigures {
+        let watch = session.watch_handle();
+        Arc::new(move |patience| watch.read(patience))
+    }
+
     #[test]
     fn the_body_length_of_a_request_is_ignored() {
         let graph = CheckedGraph { name: "empty".to_owned(), ..CheckedGraph::default() };
         let session = Session::start(&graph, &OpenCx::default(), RunOptions::default()).unwrap();
-        let figures = Figures::serve(bind("127.0.0.1:0").unwrap(), session.watch_handle()).unwrap();
+        let figures = Figures::serve(bind("127.0.0.1:0").unwrap(), reader(&session)).unwrap();
         let ask = |request: &str| {
             let mut stream = TcpStream::connect(figures.address()).unwrap();
             stream.write_all(request.as_bytes()).unwrap();
@@ -211,7 +217,7 @@ mod tests {
     fn idle_clients_do_not_delay_others() {
         let graph = CheckedGraph::default();
         let session = Session::start(&graph, &OpenCx::default(), RunOptions::default()).unwrap();
-        let figures = Figures::serve(bind("127.0.0.1:0").unwrap(), session.watch_handle()).unwrap();
+        let figures = Figures::serve(bind("127.0.0.1:0").unwrap(), reader(&session)).unwrap();
         let idle = || TcpStream::connect(figures.address()).unwrap();
         let _idle: Vec<_> = (0..MAX_CONNECTIONS / 2).map(|_| idle()).collect();
         let start = Instant::now();
@@ -235,7 +241,7 @@ mod tests {
     fn the_end_does_not_wait_for_a_silent_client() {
         let graph = CheckedGraph::default();
         let session = Session::start(&graph, &OpenCx::default(), RunOptions::default()).unwrap();
-        let figures = Figures::serve(bind("127.0.0.1:0").unwrap(), session.watch_handle()).unwrap();
+        let figures = Figures::serve(bind("127.0.0.1:0").unwrap(), reader(&session)).unwrap();
         let mut silent = TcpStream::connect(figures.address()).unwrap();
         let mut endless = TcpStream::connect(figures.address()).unwrap();
         silent.write_all(b"GET /stats HTTP/1.1\r\n").unwrap();

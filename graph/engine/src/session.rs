@@ -250,7 +250,8 @@ fn border_ends(shared: &Arc<Shared>, connected: &Connected) -> BorderEnds {
         edge: *edge,
         queue: queue.clone(),
         shared: shared.clone(),
-        ended: AtomicBool::new(false),
+        // No sink waits for a feedback edge.
+        ended: AtomicBool::new(shared.graph.edges[*edge].feedback),
     };
     let incoming = |(edge, queue): &(usize, _)| Incoming { edge: *edge, queue: Arc::clone(queue) };
     BorderEnds {
@@ -276,11 +277,13 @@ fn shared(
         ClockKind::Real => None,
         ClockKind::Virtual => Some(Lockstep::new(wakers.to_vec(), interrupt.clone(), end)),
     };
+    let is_forth = |(index, _): &&(usize, _)| !wiring.graph.edges[*index].feedback;
+    let ends = outgoing.iter().filter(is_forth);
     let sinks = groups.iter().flatten().filter(|runner| runner.is_sink);
     Shared {
         graph: Arc::new(wiring.graph.clone()),
         // A sink of another process ends the edge that leads there.
-        sinks: AtomicUsize::new(sinks.count() + outgoing.len()),
+        sinks: AtomicUsize::new(sinks.count() + ends.count()),
         outgoing: outgoing.clone(),
         clock: Clock::new(start, lockstep),
         interrupt,

@@ -11,9 +11,12 @@ use std::{
 };
 
 use afferent_core::ForeignBytes;
-use afferent_engine::{Border, BorderEnds, InterruptHandle, Report, StopHandle};
+use afferent_engine::{
+    Border, BorderEnds, Failure, FailureKind, Handled, InterruptHandle, Report, SessionClock,
+    StopHandle,
+};
 use afferent_graph::WireCodec;
-use afferent_spec::{CheckedGraph, Edge, OnLoss};
+use afferent_spec::{CheckedGraph, CheckedNode, Edge, OnLoss};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::{
@@ -91,6 +94,7 @@ struct Edges {
     receivers: Vec<Option<Receiver>>,
     interrupt: InterruptHandle,
     stop: StopHandle,
+    clock: SessionClock,
 }
 
 /// Connection to one process.
@@ -122,6 +126,8 @@ struct Progress {
     stops: bool,
     /// Partitions that have ended, or are lost for good.
     ended: BTreeSet<usize>,
+    /// Failures of the nodes of lost processes.
+    failures: Vec<Failure>,
     /// Parts of the report that each partition is sending.
     parts: Vec<String>,
     /// Last report of each partition.
@@ -598,12 +604,14 @@ impl Transport {
         let has_started = self.progress().start_ns.is_some();
         let watch = self.watch.get().filter(|_| has_started);
         let returns = watch.is_some_and(|watch| watch.gone(partition, reason));
+        let message = format!("process {name} has ended: {reason}");
+        let failures = self.failures_of(partition, &message);
         self.tell(|progress| {
             progress.open.remove(&partition);
             if !returns {
                 progress.ended.insert(partition);
-                let failed = format!("process {name} has ended: {reason}");
-                progress.failed.get_or_insert(failed);
+                progress.failures.extend(failures);
+                progress.failed.get_or_insert(message);
             }
         });
         self.lost(partition, returns);
@@ -614,6 +622,21 @@ impl Transport {
             tracing::error!("the main process has ended; this one stops");
             edges.stop.stop();
         }
+    }
+
+    /// A failure for each node of a lost process.
+    fn failures_of(&self, partition: usize, message: &str) -> Vec<Failure> {
+        let at = self.edges.get().map_or(0, |edges| edges.clock.now().0);
+        let at_ns = u64::try_from(at).unwrap_or(0);
+        let nodes = self.graph.nodes.iter().filter(|node| node.partition == partition);
+        let failure = |node: &CheckedNode| Failure {
+            node: node.name.clone(),
+            kind: FailureKind::Lost,
+            at_ns,
+            message: message.to_owned(),
+            handled: Handled::Stopped,
+        };
+        nodes.map(failure).collect()
     }
 
     /// Waits until the other processes have received what this one sends and have ended; returns
@@ -663,7 +686,9 @@ impl Transport {
         let mut reports = self.progress().reports.clone();
         reports[self.here] = Some(own);
         self.links().iter().flatten().for_each(|found| found.link.close());
-        report::merge(&self.graph, &reports)
+        let mut merged = report::merge(&self.graph, &reports);
+        merged.failures.append(&mut self.progress().failures);
+        merged
     }
 
     /// Report of this process with the counters of its edges to others.
@@ -685,11 +710,6 @@ impl Transport {
             }
         }
         PartitionReport { report, sent }
-    }
-
-    /// Failures of processes, for the report.
-    pub fn failed(&self) -> Option<String> {
-        self.progress().failed.clone()
     }
 }
 
@@ -738,7 +758,8 @@ impl Border for Transport {
     fn connect(&self, ends: BorderEnds) {
         let mut senders: Vec<_> = self.codecs.iter().map(|_| None).collect();
         let mut receivers: Vec<_> = self.codecs.iter().map(|_| None).collect();
-        for outgoing in ends.outgoing {
+        let BorderEnds { outgoing, incoming, interrupt, stop, clock } = ends;
+        for outgoing in outgoing {
             let index = outgoing.edge;
             let edge = &self.graph.edges[index];
             let Some(codec) = self.codecs[index] else { continue };
@@ -747,7 +768,7 @@ impl Border for Transport {
             let sender = Sender::new(edge, name, (outgoing, to), codec, self.incarnation);
             senders[index] = Some(sender);
         }
-        for incoming in ends.incoming {
+        for incoming in incoming {
             let index = incoming.edge;
             let edge = &self.graph.edges[index];
             let Some(codec) = self.codecs[index] else { continue };
@@ -758,11 +779,11 @@ impl Border for Transport {
         let progress = self.progress();
         let (epoch, stops) = (progress.epoch, progress.stops);
         drop(progress);
-        ends.interrupt.raise(epoch);
+        interrupt.raise(epoch);
         if stops {
-            ends.stop.stop();
+            stop.stop();
         }
-        let edges = Edges { senders, receivers, interrupt: ends.interrupt, stop: ends.stop };
+        let edges = Edges { senders, receivers, interrupt, stop, clock };
         drop(self.edges.set(edges));
     }
 

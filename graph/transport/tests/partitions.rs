@@ -190,7 +190,8 @@ fn check(partitions: [usize; 3]) {
 
 #[test]
 fn nothing_is_lost_whatever_the_partitions() {
-    for partitions in [[0, 0, 0], [0, 1, 0], [1, 0, 1], [0, 0, 1], [1, 2, 0], [1, 1, 2], [2, 1, 2]] {
+    for partitions in [[0, 0, 0], [0, 1, 0], [1, 0, 1], [0, 0, 1], [1, 2, 0], [1, 1, 2], [2, 1, 2]]
+    {
         check(partitions);
     }
 }

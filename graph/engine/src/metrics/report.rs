@@ -283,6 +283,8 @@ pub enum FailureKind {
     Late,
     /// The node did not return from a call, and its thread was abandoned.
     Stuck,
+    /// The process of the node ended unexpectedly.
+    Lost,
     /// The node ended because nothing reads its output any more. Neither logged nor counted.
     Closed,
 }
@@ -295,6 +297,7 @@ impl std::fmt::Display for Failure {
                 write!(f, "node {node}: {message}")
             }
             FailureKind::Panic => write!(f, "node {node} panicked: {message}"),
+            FailureKind::Lost => write!(f, "node {node} is lost: {message}"),
             FailureKind::Stuck => write!(f, "node {node} is stuck: {message}"),
         }
     }
