@@ -38,6 +38,9 @@ pub(crate) struct PartitionReport {
     pub(crate) report: Report,
     /// Edges to other processes, by their index.
     pub(crate) sent: Vec<(usize, SentCounts)>,
+    /// Packets of edges from other processes, by their index, whose senders ended unexpectedly.
+    #[serde(default)]
+    pub(crate) received_before: Vec<(usize, u64)>,
 }
 
 /// Counters of an edge to another process, beside those of its queue.
@@ -84,6 +87,7 @@ mod tests {
         let report = PartitionReport {
             report: Report { graph: name, ..Report::default() },
             sent: vec![(3, SentCounts { lost: 1, ..SentCounts::default() })],
+            received_before: vec![(4, 2)],
         };
         let mut text = String::new();
         let messages = report.messages(true);

@@ -333,6 +333,11 @@ impl Receiver {
         }
     }
 
+    /// Packets of senders that ended unexpectedly.
+    pub(crate) fn received_before(&self) -> u64 {
+        self.state().window.received_before()
+    }
+
     /// The stream has ended.
     pub(crate) fn end(&self) {
         if !std::mem::replace(&mut self.state().ended, true) {

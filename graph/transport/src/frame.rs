@@ -250,15 +250,21 @@ pub fn begin_packet(message: &mut Vec<u8>, head: &PacketHead) {
     message.resize(PACKET_HEAD, 0);
 }
 
-/// Ends the message of a packet after its metadata, with bulk bytes in the message.
+/// Ends the message of a packet after its metadata, with `len` bulk bytes in the message, which
+/// `fill` writes.
 ///
 /// # Errors
 /// If the metadata is too long.
-pub fn end_inline(message: &mut Vec<u8>, bulk: &[u8]) -> Result<(), FrameError> {
-    put_parts(message, INLINE, 0, bulk.len())?;
-    if !bulk.is_empty() {
-        message.resize(message.len().next_multiple_of(ALIGNMENT), 0);
-        message.extend_from_slice(bulk);
+pub fn end_inline(
+    message: &mut Vec<u8>,
+    len: usize,
+    fill: impl FnOnce(&mut [u8]),
+) -> Result<(), FrameError> {
+    put_parts(message, INLINE, 0, len)?;
+    if len > 0 {
+        let start = message.len().next_multiple_of(ALIGNMENT);
+        message.resize(start + len, 0);
+        fill(&mut message[start..]);
     }
     Ok(())
 }
@@ -372,7 +378,7 @@ mod tests {
             let mut message = Vec::new();
             begin_packet(&mut message, &head());
             message.extend(b"metadata");
-            end_inline(&mut message, bulk).unwrap();
+            end_inline(&mut message, bulk.len(), |place| place.copy_from_slice(bulk)).unwrap();
             let found = parts(&message).unwrap();
             assert_eq!(found, Parts { meta: b"metadata", bulk: Bulk::Inline(bulk) });
             if let Bulk::Inline([_, ..]) = found.bulk {

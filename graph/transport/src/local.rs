@@ -89,6 +89,34 @@ impl LocalLink {
         Ok(link)
     }
 
+    /// Sends a packet whose `len` bulk bytes `fill` writes where the receiver will read them; see
+    /// [`Link::send_packet`].
+    ///
+    /// # Errors
+    /// As [`Link::send_packet`].
+    pub fn send_in_place(
+        &self,
+        message: &mut Vec<u8>,
+        len: usize,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Result<(), LinkError> {
+        let mut out = self.out();
+        if len <= INLINE {
+            frame::end_inline(message, len, fill)?;
+            check_len(message)?;
+            self.post(&mut out, message, None);
+            return Ok(());
+        }
+        let placed = out.segments.place(len, fill)?;
+        let ended = frame::end_in_segment(message, placed.segment, len);
+        if let Err(error) = ended.and_then(|()| check_len(message)) {
+            out.segments.release(placed.segment);
+            return Err(error.into());
+        }
+        self.post(&mut out, message, placed.file);
+        Ok(())
+    }
+
     fn out(&self) -> MutexGuard<'_, Out> {
         self.out.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -133,21 +161,7 @@ impl LocalLink {
 
 impl Link for LocalLink {
     fn send_packet(&self, message: &mut Vec<u8>, bulk: &[u8]) -> Result<(), LinkError> {
-        let mut out = self.out();
-        if bulk.len() <= INLINE {
-            frame::end_inline(message, bulk)?;
-            check_len(message)?;
-            self.post(&mut out, message, None);
-            return Ok(());
-        }
-        let placed = out.segments.place(bulk)?;
-        let ended = frame::end_in_segment(message, placed.segment, bulk.len());
-        if let Err(error) = ended.and_then(|()| check_len(message)) {
-            out.segments.release(placed.segment);
-            return Err(error.into());
-        }
-        self.post(&mut out, message, placed.file);
-        Ok(())
+        self.send_in_place(message, bulk.len(), |place| place.copy_from_slice(bulk))
     }
 
     fn send(&self, head: &Head, text: &[u8]) {

@@ -46,8 +46,20 @@ pub(crate) fn merge(graph: &CheckedGraph, parts: &[Option<PartitionReport>]) -> 
                 part.sent.iter().find(|(edge, _)| *edge == index).map(|(_, counts)| *counts)
             });
             let sent = sent.unwrap_or_default();
-            merged.edges[index].crosses = true;
-            merged.edges[index].counts = across(&sender, &receiver, &sent, merged.end);
+            let before = part(to).and_then(|part| {
+                let before = &part.received_before;
+                before.iter().find(|(edge, _)| *edge == index).map(|(_, packets)| *packets)
+            });
+            let before = before.unwrap_or(0);
+            let sender = EdgeCounts {
+                sent: sender.sent + before,
+                delivered: sender.delivered + before,
+                ..sender
+            };
+            let edge = &mut merged.edges[index];
+            edge.crosses = true;
+            edge.counts = across(&sender, &receiver, &sent, merged.end);
+            edge.at_least = before > 0 || sent.taken_before > 0;
         }
     }
     merged.paths = found().flat_map(|report| report.paths.iter().cloned()).collect();

@@ -657,6 +657,7 @@ impl Transport {
         }
         let own = self.own_report(report);
         if self.here != self.main_of(self.here) {
+            self.is_over.store(true, Ordering::Release);
             for message in own.messages(true) {
                 self.send_control(self.main_of(self.here), &message);
             }
@@ -694,6 +695,7 @@ impl Transport {
     /// Report of this process with the counters of its edges to others.
     fn own_report(&self, mut report: Report) -> PartitionReport {
         let mut sent: Vec<(usize, SentCounts)> = Vec::new();
+        let mut received_before = Vec::new();
         if let Some(edges) = self.edges.get() {
             for sender in edges.senders.iter().flatten() {
                 let (counts, more) = sender.counts();
@@ -704,12 +706,17 @@ impl Transport {
                 sent.push((edge, more));
             }
             for receiver in edges.receivers.iter().flatten() {
-                if let Some(found) = report.edges.get_mut(receiver.incoming.edge) {
+                let edge = receiver.incoming.edge;
+                if let Some(found) = report.edges.get_mut(edge) {
                     found.counts = receiver.incoming.counts();
+                }
+                let before = receiver.received_before();
+                if before > 0 {
+                    received_before.push((edge, before));
                 }
             }
         }
-        PartitionReport { report, sent }
+        PartitionReport { report, sent, received_before }
     }
 }
 

@@ -34,10 +34,20 @@ impl SendWindow {
         self.posted - self.before - self.ack.taken < self.size
     }
 
-    /// Number of the next packet.
+    /// Counts a packet as sent; returns its number.
     pub fn post(&mut self) -> u64 {
         self.posted += 1;
+        self.posted()
+    }
+
+    /// Packets that were sent to this incarnation of the receiver.
+    pub fn posted(&self) -> u64 {
         self.posted - self.before
+    }
+
+    /// Packets that this incarnation of the receiver took, and those of them that it dropped.
+    pub fn taken(&self) -> (u64, u64) {
+        (self.ack.taken, self.ack.dropped)
     }
 
     /// Takes over the counters of the receiver.
@@ -82,6 +92,8 @@ impl SendWindow {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ReceiveWindow {
     received: u64,
+    /// Packets of earlier incarnations of the sender.
+    received_before: u64,
     last_post: u64,
     duplicates: u64,
     /// Packets that left the queue before this incarnation of the sender.
@@ -130,8 +142,17 @@ impl ReceiveWindow {
     /// The sender is gone; a later incarnation counts anew. `left` is as in
     /// [`ReceiveWindow::acknowledge`], and packets that still wait count for nobody.
     pub fn restart(&mut self, left: Left) {
-        let taken_before = left.left + left.waiting;
-        *self = Self { taken_before, dropped_before: left.dropped, ..Self::default() };
+        *self = Self {
+            taken_before: left.left + left.waiting,
+            dropped_before: left.dropped,
+            received_before: self.received_before + self.received,
+            ..Self::default()
+        };
+    }
+
+    /// Packets of earlier incarnations of the sender, whose own counters are gone.
+    pub fn received_before(&self) -> u64 {
+        self.received_before
     }
 }
 
@@ -183,6 +204,7 @@ mod tests {
         let closed = Left { closed: true, ..left(4, 0) };
         assert!(window.acknowledge(closed, 1).is_some_and(|ack| ack.closed));
         window.restart(left(4, 0));
+        assert_eq!(window.received_before(), 4);
         assert!(window.receive(1));
         assert_eq!(window.acknowledge(left(5, 0), 1).map(|ack| ack.taken), Some(1));
     }

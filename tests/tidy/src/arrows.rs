@@ -23,6 +23,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("graph/spec", &["graph/core"]),
     ("graph/engine", &["graph/core", "graph/spec"]),
     ("graph/record", &["graph/core", "graph/spec", "graph/engine"]),
+    ("graph/transport", &["runtime/core", "graph/core", "graph/spec", "graph/engine"]),
     ("graph/scenario", &["graph/core", "graph/messages", "graph/spec", "graph/engine"]),
     (
         "nodes/*",

@@ -32,6 +32,7 @@ mod operators;
 mod packages;
 mod peer;
 mod process;
+mod process_hop;
 mod recognition;
 mod soak;
 mod table;
@@ -83,6 +84,9 @@ enum Command {
     Models(models::Options),
     Operators(operators::Options),
     Packages(packages::Options),
+    ProcessHop(process_hop::Options),
+    #[command(hide = true)]
+    ProcessHopReceiver(process_hop::ReceiverOptions),
     Soak(soak::Options),
     Tts(tts::Options),
     Vad(vad::Options),
@@ -119,6 +123,8 @@ fn main() -> anyhow::Result<()> {
         Command::Models(options) => models::run(&options)?,
         Command::Operators(options) => operators::run(&options)?,
         Command::Packages(options) => packages::run(&options)?,
+        Command::ProcessHop(options) => process_hop::run(&options)?,
+        Command::ProcessHopReceiver(options) => return process_hop::receive(&options),
         Command::Soak(options) => {
             return show(soak::run(&options, cli.json)?, cli.update.as_deref());
         }

@@ -175,6 +175,10 @@ pub struct EdgeReport {
     /// Counters of its packets.
     #[serde(flatten)]
     pub counts: EdgeCounts,
+    /// True if a process of the edge ended unexpectedly: its own counters are gone, and those of
+    /// the edge are at least as given.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub at_least: bool,
     /// Delivered packets per second of session time.
     pub rate_hz: f64,
     /// Age of packets at delivery, by their timestamps; sampled as [`NodeReport::latency`].

@@ -34,21 +34,25 @@ pub(super) struct Placed {
 }
 
 impl Segments {
-    /// Copies `bulk` to a free segment.
-    pub(super) fn place(&mut self, bulk: &[u8]) -> Result<Placed, LinkError> {
+    /// Takes a free segment and lets `fill` write its first `len` bytes.
+    pub(super) fn place(
+        &mut self,
+        len: usize,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Result<Placed, LinkError> {
         let free = || self.0.iter().enumerate().filter(|(_, segment)| !segment.is_used);
-        let fits = free().filter(|(_, segment)| segment.map.len() >= bulk.len());
+        let fits = free().filter(|(_, segment)| segment.map.len() >= len);
         let smallest = fits.min_by_key(|(_, segment)| segment.map.len()).map(|(index, _)| index);
         let (index, file) = match (smallest, free().map(|(index, _)| index).next()) {
             (Some(index), _) => (index, None),
             // One that is too small gives its number to a larger one.
             (None, Some(index)) => {
-                let (map, file) = new(bulk.len())?;
+                let (map, file) = new(len)?;
                 self.0[index].map = map;
                 (index, Some(file))
             }
             (None, None) if self.0.len() < MOST => {
-                let (map, file) = new(bulk.len())?;
+                let (map, file) = new(len)?;
                 self.0.push(Segment { map, is_used: false });
                 (self.0.len() - 1, Some(file))
             }
@@ -56,7 +60,7 @@ impl Segments {
         };
         let segment = &mut self.0[index];
         segment.is_used = true;
-        segment.map[..bulk.len()].copy_from_slice(bulk);
+        fill(&mut segment.map[..len]);
         Ok(Placed { segment: index as u32, file })
     }
 

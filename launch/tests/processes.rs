@@ -1,0 +1,202 @@
+//! Graphs in several processes, as a user runs them.
+#![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::{
+    fs,
+    io::{BufRead, BufReader},
+    path::Path,
+    process::{Child, Command, Output, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use afferent_engine::{FailureKind, Report};
+use hound::{SampleFormat, WavReader, WavSpec, WavWriter};
+
+/// `wav → (side) resample → wav`, and a log in a third process.
+const GRAPH: &str = r#"afferent: 1
+params: {pace: max}
+nodes:
+  wav: {use: wav_source, params: {path: sound.wav, block: 20ms, pace: "${pace}"}}
+  low: {use: resample, process: side, in: wav.audio, params: {rate: 8000}, on_error: stop}
+  log: {use: event_log, process: log, in: low.audio, params: {path: log.txt}}
+  out: {use: wav_sink, in: {audio: low.audio}, params: {path: out.wav}}
+"#;
+
+/// A folder with the graph and a sound of `seconds`.
+fn folder(seconds: u32) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("graph.yaml"), GRAPH).unwrap();
+    let sample_format = SampleFormat::Int;
+    let spec = WavSpec { channels: 1, sample_rate: 16_000, bits_per_sample: 16, sample_format };
+    let mut file = WavWriter::create(folder.path().join("sound.wav"), spec).unwrap();
+    for index in 0..16_000 * seconds {
+        file.write_sample((f64::from(index * 440) / 16_000.0).sin().mul_add(8000.0, 0.0) as i16)
+            .unwrap();
+    }
+    file.finalize().unwrap();
+    folder
+}
+
+fn command(folder: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_afferent"));
+    command.current_dir(folder).args(["run", "graph.yaml", "--stats", "stats.json"]).args(args);
+    command
+}
+
+fn report(folder: &Path) -> Report {
+    serde_json::from_str(&fs::read_to_string(folder.join("stats.json")).unwrap()).unwrap()
+}
+
+fn samples(folder: &Path) -> Vec<i16> {
+    let mut file = WavReader::open(folder.join("out.wav")).unwrap();
+    file.samples().map(Result::unwrap).collect()
+}
+
+/// Every packet of every edge is accounted for.
+fn check_accounts(report: &Report) {
+    for edge in &report.edges {
+        let counts = edge.counts;
+        let all = counts.delivered + counts.dropped() + counts.depth as u64;
+        assert_eq!(counts.sent, all + counts.in_transit + counts.lost, "{edge:?}");
+        assert_eq!(counts.in_transit, 0, "the run has ended: {edge:?}");
+    }
+}
+
+#[test]
+fn processes_give_the_same_results_as_one() {
+    let folder = folder(3);
+    let ended = command(folder.path(), &["--here"]).output().unwrap();
+    assert!(ended.status.success(), "{ended:?}");
+    let (expected, log) = (samples(folder.path()), folder.path().join("log.txt"));
+    let lines = fs::read_to_string(&log).unwrap().lines().count();
+    let one = report(folder.path());
+    fs::remove_file(&log).unwrap();
+    let ended = command(folder.path(), &["--record", "run.mcap"]).output().unwrap();
+    let Output { status, stderr, .. } = &ended;
+    assert!(status.success(), "{}", String::from_utf8_lossy(stderr));
+    assert_eq!(samples(folder.path()), expected);
+    assert_eq!(fs::read_to_string(&log).unwrap().lines().count(), lines);
+    let several = report(folder.path());
+    check_accounts(&several);
+    for (one, several) in one.edges.iter().zip(&several.edges) {
+        assert_eq!((&one.from, one.counts.sent), (&several.from, several.counts.sent));
+        assert_eq!((one.counts.delivered, several.counts.lost), (several.counts.delivered, 0));
+    }
+    for (one, several) in one.nodes.iter().zip(&several.nodes) {
+        assert_eq!((&one.name, one.packets_in), (&several.name, several.packets_in));
+    }
+    for name in ["run.mcap", "run.side.mcap", "run.log.mcap"] {
+        assert!(folder.path().join(name).is_file(), "{name}");
+    }
+}
+
+/// Starts the graph at the pace of a clock; returns the run and the id of the process `name`.
+fn start(folder: &Path, args: &[&str], name: &str) -> (Child, u32) {
+    let args = [&["--set", "pace=realtime"], args].concat();
+    let mut command = command(folder, &args);
+    let run = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let limit = Instant::now() + Duration::from_secs(30);
+    while Instant::now() < limit {
+        if let Some(id) = child(run.id(), name) {
+            return (run, id);
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    panic!("the process {name} does not run");
+}
+
+/// Process id of the child that runs the partition `name`; partitions are numbered in their order.
+fn child(parent: u32, name: &str) -> Option<u32> {
+    let number = if name == "side" { "1:" } else { "2:" };
+    let text = fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).ok()?;
+    // Children may be started by any thread.
+    let threads = fs::read_dir(format!("/proc/{parent}/task")).ok()?;
+    let all =
+        threads.filter_map(|thread| fs::read_to_string(thread.ok()?.path().join("children")).ok());
+    let all = all.chain([text]).collect::<Vec<_>>().join(" ");
+    all.split_whitespace().filter_map(|id| id.parse().ok()).find(|id: &u32| {
+        let environment = fs::read(format!("/proc/{id}/environ")).unwrap_or_default();
+        let text = String::from_utf8_lossy(&environment).into_owned();
+        text.split('\0').any(|one| one.starts_with(&format!("AFFERENT_PROCESS={number}")))
+    })
+}
+
+fn kill(id: u32) {
+    let done = Command::new("kill").args(["-9", &id.to_string()]).status().unwrap();
+    assert!(done.success());
+}
+
+/// Lines of standard error, each with its time.
+fn lines(run: &mut Child) -> Vec<(Instant, String)> {
+    let errors = BufReader::new(run.stderr.take().unwrap());
+    errors.lines().map(|line| (Instant::now(), line.unwrap())).collect()
+}
+
+#[test]
+fn a_killed_process_ends_its_streams_and_fails_the_run() {
+    let folder = folder(4);
+    let (mut run, id) = start(folder.path(), &[], "side");
+    thread::sleep(Duration::from_millis(1500));
+    kill(id);
+    let lines = lines(&mut run);
+    assert!(!run.wait().unwrap().success());
+    let has = |text: &str| lines.iter().any(|(_, line)| line.contains(text));
+    assert!(has("process side was killed by signal 9"), "{lines:?}");
+    let report = report(folder.path());
+    check_accounts(&report);
+    let failed: Vec<_> =
+        report.failures.iter().map(|failure| (failure.node.as_str(), failure.kind)).collect();
+    assert_eq!(failed, [("low", FailureKind::Lost)]);
+    assert!(report.edges.iter().all(|edge| edge.at_least), "{:?}", report.edges);
+    assert!(!samples(folder.path()).is_empty(), "what arrived before was written");
+}
+
+#[test]
+fn a_killed_process_is_started_again_by_the_policy_of_its_nodes() {
+    let folder = folder(6);
+    let restart = "on_error: {restart: {backoff: 10ms, limit: 5}}";
+    fs::write(folder.path().join("graph.yaml"), GRAPH.replace("on_error: stop", restart)).unwrap();
+    let (mut run, first) = start(folder.path(), &[], "side");
+    thread::sleep(Duration::from_millis(1500));
+    kill(first);
+    let limit = Instant::now() + Duration::from_secs(5);
+    let second = loop {
+        match child(run.id(), "side").filter(|id| *id != first) {
+            Some(id) => break id,
+            None => assert!(Instant::now() < limit, "it is not started again"),
+        }
+        thread::sleep(Duration::from_millis(5));
+    };
+    let lines = lines(&mut run);
+    assert!(run.wait().unwrap().success(), "{lines:?}");
+    assert_ne!(first, second);
+    let report = report(folder.path());
+    check_accounts(&report);
+    assert_eq!(report.failures, []);
+    // Most of 6 s arrive: what was lost lasted for the restart.
+    let written = samples(folder.path()).len();
+    assert!(written > 8000 * 4, "{written} samples of {}", 8000 * 6);
+}
+
+#[test]
+fn a_process_that_cannot_open_its_nodes_is_named() {
+    let folder = folder(1);
+    let graph = GRAPH.replace("rate: 8000", "rate: 8000, quality: 99");
+    fs::write(folder.path().join("graph.yaml"), graph).unwrap();
+    let ended = command(folder.path(), &[]).output().unwrap();
+    assert!(!ended.status.success());
+    // A fault that the check of the main process finds starts no process.
+    let errors = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert!(errors.contains("quality"), "{errors}");
+    let wrong = Command::new(env!("CARGO_BIN_EXE_afferent"))
+        .current_dir(folder.path())
+        .env("AFFERENT_PROCESS", "one")
+        .stdin(Stdio::null())
+        .args(["run", "graph.yaml"])
+        .output()
+        .unwrap();
+    let errors = String::from_utf8_lossy(&wrong.stderr).into_owned();
+    assert!(errors.contains("AFFERENT_PROCESS=one"), "{errors}");
+}
