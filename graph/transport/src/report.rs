@@ -58,7 +58,8 @@ pub(crate) fn merge(graph: &CheckedGraph, parts: &[Option<PartitionReport>]) -> 
             };
             let edge = &mut merged.edges[index];
             edge.crosses = true;
-            edge.counts = across(&sender, &receiver, &sent, merged.end);
+            (edge.counts, edge.in_transit, edge.lost) =
+                across(&sender, &receiver, &sent, merged.end);
             edge.at_least = before > 0 || sent.taken_before > 0;
         }
     }
@@ -80,13 +81,13 @@ pub(crate) fn merge(graph: &CheckedGraph, parts: &[Option<PartitionReport>]) -> 
 }
 
 /// Counters of an edge from one process to another: those of its two queues in series, and of the
-/// connection between them.
+/// connection between them, and packets that are in transit and lost.
 fn across(
     sender: &EdgeCounts,
     receiver: &EdgeCounts,
     sent: &SentCounts,
     end: RunEnd,
-) -> EdgeCounts {
+) -> (EdgeCounts, u64, u64) {
     let SentCounts { lost, taken_before, dropped_before } = *sent;
     // What left the first queue and is neither in the second one nor known to be gone.
     let known = receiver.sent + taken_before + lost;
@@ -95,7 +96,7 @@ fn across(
         RunEnd::Running => (rest, lost),
         _ => (0, lost + rest),
     };
-    EdgeCounts {
+    let counts = EdgeCounts {
         sent: sender.sent,
         delivered: receiver.delivered + (taken_before - dropped_before.min(taken_before)),
         dropped_full: sender.dropped_full + receiver.dropped_full + dropped_before,
@@ -104,9 +105,8 @@ fn across(
         dropped_closed: sender.dropped_closed + receiver.dropped_closed,
         depth: sender.depth + receiver.depth,
         peak: sender.peak.max(receiver.peak),
-        in_transit,
-        lost,
-    }
+    };
+    (counts, in_transit, lost)
 }
 
 /// End of a run whose processes ended as given.
@@ -137,10 +137,10 @@ mod tests {
             EdgeCounts { sent: 9, delivered: 7, dropped_age: 1, depth: 1, ..EdgeCounts::default() };
         let sent = SentCounts { lost: 2, taken_before: 4, dropped_before: 1 };
         let check = |end, expected| {
-            let counts = across(&sender, &receiver, &sent, end);
-            assert_eq!((counts.in_transit, counts.lost), expected);
+            let (counts, in_transit, lost) = across(&sender, &receiver, &sent, end);
+            assert_eq!((in_transit, lost), expected);
             let all = counts.delivered + counts.dropped() + counts.depth as u64;
-            assert_eq!(counts.sent, all + counts.in_transit + counts.lost);
+            assert_eq!(counts.sent, all + in_transit + lost);
         };
         check(RunEnd::Running, (2, 2));
         check(RunEnd::Stopped, (0, 4));

@@ -33,6 +33,7 @@ mod packages;
 mod peer;
 mod process;
 mod process_hop;
+mod process_loss;
 mod recognition;
 mod soak;
 mod table;
@@ -85,6 +86,7 @@ enum Command {
     Operators(operators::Options),
     Packages(packages::Options),
     ProcessHop(process_hop::Options),
+    ProcessLoss(process_loss::Options),
     #[command(hide = true)]
     ProcessHopReceiver(process_hop::ReceiverOptions),
     Soak(soak::Options),
@@ -124,6 +126,7 @@ fn main() -> anyhow::Result<()> {
         Command::Operators(options) => operators::run(&options)?,
         Command::Packages(options) => packages::run(&options)?,
         Command::ProcessHop(options) => process_hop::run(&options)?,
+        Command::ProcessLoss(options) => process_loss::run(&options)?,
         Command::ProcessHopReceiver(options) => return process_hop::receive(&options),
         Command::Soak(options) => {
             return show(soak::run(&options, cli.json)?, cli.update.as_deref());

@@ -29,10 +29,9 @@ pub(crate) struct Queue {
     /// Packets that were handed over without queueing; not part of `counts`.
     passed: u64,
     counts: EdgeCounts,
-    /// The sender, in another process, is told of every packet that leaves the queue.
-    acknowledges: bool,
-    /// Packets that had left when it was told last, and the receiver had closed.
-    acknowledged: (u64, bool),
+    /// Present if the sender is in another process, which is told of every packet that leaves the
+    /// queue.
+    acknowledged: Option<Box<Acknowledged>>,
     /// A feedback edge whose queued packets give back their credit.
     releases_credit: bool,
     /// Credits for packets in flight downstream of the edge; empty without a limit.
@@ -42,6 +41,14 @@ pub(crate) struct Queue {
     max_age: Option<Duration>,
     /// Watermark of the sender.
     bound: Watermark,
+}
+
+/// State of a queue when its sender was told last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Acknowledged {
+    /// Packets that had left it.
+    left: u64,
+    closed: bool,
 }
 
 /// Result of looking for the next packet.
@@ -68,8 +75,7 @@ impl Queue {
             is_plain: interrupt.is_none() && max_age.is_none(),
             interrupt,
             credits: Box::default(),
-            acknowledges: false,
-            acknowledged: (0, false),
+            acknowledged: None,
             releases_credit: false,
             bound: Watermark::MIN,
             ended: false,
@@ -94,7 +100,7 @@ impl Queue {
     /// Sets whether the sender is in another process, which is told of every packet that leaves the
     /// queue.
     pub(crate) fn with_acknowledgments(self, acknowledges: bool) -> Self {
-        Self { acknowledges, ..self }
+        Self { acknowledged: acknowledges.then(Box::default), ..self }
     }
 
     /// Takes a packet in according to the policy and leaves an empty packet, or the packet that was
@@ -261,9 +267,10 @@ impl Queue {
     /// True once if the sender waits and there is space now, or if it is told of every packet and
     /// one has left.
     pub(crate) fn frees_sender(&mut self) -> bool {
-        if self.acknowledges {
-            let left = (self.counts.sent - self.packets.len() as u64, self.closed);
-            return mem::replace(&mut self.acknowledged, left) != left;
+        if let Some(acknowledged) = &mut self.acknowledged {
+            let left = self.counts.sent - self.packets.len() as u64;
+            let now = Acknowledged { left, closed: self.closed };
+            return mem::replace(&mut **acknowledged, now) != now;
         }
         let frees = self.sender_waits && (self.closed || self.packets.len() < self.capacity);
         self.sender_waits &= !frees;

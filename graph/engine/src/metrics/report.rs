@@ -175,6 +175,12 @@ pub struct EdgeReport {
     /// Counters of its packets.
     #[serde(flatten)]
     pub counts: EdgeCounts,
+    /// Packets that were sent to another process, and not yet reported by it.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub in_transit: u64,
+    /// Packets that were lost with a connection or a process.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub lost: u64,
     /// True if a process of the edge ended unexpectedly: its own counters are gone, and those of
     /// the edge are at least as given.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -201,7 +207,7 @@ pub struct JoinCounts {
 }
 
 /// Packets of an edge: `sent == delivered + dropped() + depth`, and on an edge between processes `+
-/// in_transit + lost`.
+/// in_transit + lost` of its [`EdgeReport`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct EdgeCounts {
     /// Sent into the edge.
@@ -220,12 +226,6 @@ pub struct EdgeCounts {
     pub depth: usize,
     /// Largest depth.
     pub peak: usize,
-    /// Sent to another process, and not yet reported by it.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub in_transit: u64,
-    /// Lost with a connection or a process.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub lost: u64,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
