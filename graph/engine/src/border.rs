@@ -19,8 +19,6 @@ use crate::{
     EdgeCounts, InterruptHandle, StopHandle,
     clock::generation::Watermark,
     edge::{RemoteEdge, queue::Taken},
-    run::state::Shared,
-    sys::wake::Waker,
 };
 
 /// Carries packets between the partitions of a graph.
@@ -70,12 +68,16 @@ pub struct BorderEnds {
 
 /// Reads the session clock of a run.
 #[derive(Clone)]
-pub struct SessionClock(pub(crate) Arc<Shared>);
+pub struct SessionClock(Arc<dyn Fn() -> Timestamp + Send + Sync>);
 
 impl SessionClock {
+    pub(crate) fn new(now: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
+        Self(Arc::new(now))
+    }
+
     /// Session time.
     pub fn now(&self) -> Timestamp {
-        self.0.clock.moment().now
+        (self.0)()
     }
 }
 
@@ -84,8 +86,11 @@ pub struct Outgoing {
     /// Index of the edge in the graph.
     pub edge: usize,
     pub(crate) queue: Arc<RemoteEdge>,
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) clock: SessionClock,
+    pub(crate) interrupt: InterruptHandle,
     pub(crate) ended: AtomicBool,
+    /// Called once at the end of the edge, unless `ended` is true from the start.
+    pub(crate) on_end: Box<dyn Fn() + Send + Sync>,
 }
 
 /// Next item of an [`Outgoing`] edge.
@@ -103,9 +108,8 @@ pub enum ToSend {
 impl Outgoing {
     /// Takes the next packet out of the queue by the policy of the edge.
     pub fn next(&self) -> ToSend {
-        let now = self.shared.clock.moment().now;
+        let (now, epoch) = (self.clock.now(), self.interrupt.epoch());
         let mut packet = Packet::default();
-        let epoch = self.shared.interrupt.epoch();
         let (taken, bound) = self.queue.receive(|queue| {
             let taken = queue.take(now, epoch, &mut packet);
             (taken, queue.outlook())
@@ -128,7 +132,7 @@ impl Outgoing {
     pub fn close(&self) {
         self.queue.receive(|queue| queue.close());
         if !self.ended.swap(true, Ordering::AcqRel) {
-            self.shared.sink_ended();
+            (self.on_end)();
         }
     }
 
@@ -188,32 +192,5 @@ impl SentWatermark {
     /// The watermark of a header.
     pub fn of(header: &Header) -> Self {
         Self(Watermark::of_header(header))
-    }
-}
-
-/// What is told of a change at the other end of an edge.
-pub(crate) enum Bell {
-    /// A thread of this process.
-    Thread(Arc<Waker>),
-    /// Another process, which receives from the edge with this index.
-    Receiver(Arc<dyn Border>, usize),
-    /// Another process, which sends to the edge with this index.
-    Sender(Arc<dyn Border>, usize),
-}
-
-impl Bell {
-    #[inline]
-    pub(crate) fn ring(&self) {
-        match self {
-            Self::Thread(waker) => waker.ring(),
-            Self::Receiver(border, edge) => border.send(*edge),
-            Self::Sender(border, edge) => border.taken(*edge),
-        }
-    }
-}
-
-impl From<Arc<Waker>> for Bell {
-    fn from(waker: Arc<Waker>) -> Self {
-        Self::Thread(waker)
     }
 }

@@ -1,5 +1,6 @@
 //! The two ends of an edge, within a thread or between threads.
 
+pub(crate) mod bell;
 pub(crate) mod port;
 pub(crate) mod queue;
 pub(crate) mod timeline;
@@ -10,9 +11,11 @@ use afferent_graph::{Packet, Timestamp};
 
 use crate::{
     EdgeCounts,
-    border::Bell,
     clock::generation::Watermark,
-    edge::queue::{Queue, Taken},
+    edge::{
+        bell::Bell,
+        queue::{Queue, Taken},
+    },
     sys::threading::{Mutex, MutexGuard},
 };
 

@@ -163,7 +163,7 @@ fn model_a_closed_edge_lets_its_sender_go() {
 fn model_nothing_stale_comes_after_an_interrupt() {
     check(|| {
         let waker = Arc::new(Waker::default());
-        let interrupt = InterruptHandle::new(&[true], vec![waker.clone()], false, None);
+        let interrupt = InterruptHandle::new(&[true], vec![waker.clone()], false, |_| ());
         let all = Arc::new(Barrier::new(3));
         let policy = EdgePolicy { on_full: OnFull::Block, queue: 2, max_age: None };
         let from = Arc::new(Waker::default());

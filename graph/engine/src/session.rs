@@ -4,7 +4,7 @@ use std::{
     io,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
-        Arc, Mutex, OnceLock,
+        Arc, Mutex, OnceLock, Weak,
         atomic::{AtomicBool, AtomicUsize},
         mpsc::{self, Receiver, RecvTimeoutError, Sender},
     },
@@ -246,10 +246,19 @@ impl Drop for Session {
 
 /// Ends of the edges to and from other processes.
 fn border_ends(shared: &Arc<Shared>, connected: &Connected) -> BorderEnds {
+    let clock = {
+        let shared = shared.clone();
+        SessionClock::new(move || shared.clock.moment().now)
+    };
     let outgoing = |(edge, queue): &(usize, Arc<RemoteEdge>)| Outgoing {
         edge: *edge,
         queue: queue.clone(),
-        shared: shared.clone(),
+        clock: clock.clone(),
+        interrupt: shared.interrupt.clone(),
+        on_end: {
+            let shared = shared.clone();
+            Box::new(move || shared.sink_ended())
+        },
         // No sink waits for a feedback edge.
         ended: AtomicBool::new(shared.graph.edges[*edge].feedback),
     };
@@ -259,7 +268,7 @@ fn border_ends(shared: &Arc<Shared>, connected: &Connected) -> BorderEnds {
         incoming: connected.incoming.iter().map(incoming).collect(),
         interrupt: shared.interrupt.clone(),
         stop: shared.stop.clone(),
-        clock: SessionClock(shared.clone()),
+        clock,
     }
 }
 
@@ -271,7 +280,7 @@ fn shared(
     tell: Sender<Event>,
 ) -> Shared {
     let (options, interrupt) = (wiring.options, wiring.interrupt.clone());
-    let border = options.border.clone();
+    let border = options.border.as_ref().map(Arc::downgrade);
     let end = options.duration.map(|duration| Timestamp::ZERO + duration);
     let lockstep = match options.clock {
         ClockKind::Real => None,
@@ -290,7 +299,9 @@ fn shared(
         // Without a waiting caller, the receiver is gone.
         stop: StopHandle::new(options.drain, wakers.to_vec(), move || {
             drop(tell.send(Event::Stopping));
-            border.iter().for_each(|border| border.stopped());
+            if let Some(border) = border.as_ref().and_then(Weak::upgrade) {
+                border.stopped();
+            }
         }),
         end,
         observers: options.observers.clone(),

@@ -259,7 +259,7 @@ impl Receiver {
                 let parts = frame::parts(message).map_err(|error| fault(&error.to_string()))?;
                 let packet = self.codec.decode(parts.meta, bulk, header);
                 let packet = packet.map_err(|reason| fault(&reason))?;
-                // The sender may know of an interrupt of which this process was not told yet.
+                // The sender may know of an interrupt that this process was not told of yet.
                 if header.epoch > interrupt.epoch() {
                     interrupt.raise(header.epoch);
                 }

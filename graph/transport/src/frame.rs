@@ -15,7 +15,7 @@
 //! | 56 | restarts, u32 | |
 //! | 60 | incarnation, u32 | |
 //!
-//! A packet is followed by the length of its metadata, the place and the length of its bulk bytes,
+//! A packet is followed by the length of its metadata, the position and the length of its bulk bytes,
 //! and the metadata. Bulk bytes in the message itself begin at a multiple of 64.
 
 use afferent_graph::{Header, Timestamp};
@@ -118,11 +118,11 @@ pub struct Ack {
 pub struct Parts<'m> {
     /// Metadata.
     pub meta: &'m [u8],
-    /// Place of the bulk bytes.
+    /// Position of the bulk bytes.
     pub bulk: Bulk<'m>,
 }
 
-/// Place of the bulk bytes of a packet.
+/// Position of the bulk bytes of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bulk<'m> {
     /// In the message.
@@ -277,11 +277,16 @@ pub fn end_in_segment(message: &mut [u8], segment: u32, len: usize) -> Result<()
     put_parts(message, SEGMENT, segment, len)
 }
 
-fn put_parts(message: &mut [u8], place: u32, segment: u32, len: usize) -> Result<(), FrameError> {
+fn put_parts(
+    message: &mut [u8],
+    position: u32,
+    segment: u32,
+    len: usize,
+) -> Result<(), FrameError> {
     let meta = message.len() - PACKET_HEAD;
     let meta = u32::try_from(meta).ok().filter(|_| meta <= MAX_META);
     let meta = meta.ok_or(FrameError::Field("the metadata is longer than 1 MiB"))?;
-    let halves = [meta, place, segment, 0];
+    let halves = [meta, position, segment, 0];
     for (index, half) in halves.into_iter().enumerate() {
         message[HEAD + 4 * index..][..4].copy_from_slice(&half.to_le_bytes());
     }
@@ -313,7 +318,7 @@ pub fn parts(message: &[u8]) -> Result<Parts<'_>, FrameError> {
             Bulk::Inline(message.get(start..stop).ok_or(short(stop))?)
         }
         SEGMENT => Bulk::Segment { segment: half(8), len },
-        _ => return Err(FrameError::Field("the bulk bytes are in an unknown place")),
+        _ => return Err(FrameError::Field("the bulk bytes are at an unknown position")),
     };
     Ok(Parts { meta, bulk })
 }
@@ -378,7 +383,7 @@ mod tests {
             let mut message = Vec::new();
             begin_packet(&mut message, &head());
             message.extend(b"metadata");
-            end_inline(&mut message, bulk.len(), |place| place.copy_from_slice(bulk)).unwrap();
+            end_inline(&mut message, bulk.len(), |slot| slot.copy_from_slice(bulk)).unwrap();
             let found = parts(&message).unwrap();
             assert_eq!(found, Parts { meta: b"metadata", bulk: Bulk::Inline(bulk) });
             if let Bulk::Inline([_, ..]) = found.bulk {

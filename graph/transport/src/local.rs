@@ -107,7 +107,7 @@ impl LocalLink {
             self.post(&mut out, message, None);
             return Ok(());
         }
-        let placed = out.segments.place(len, fill)?;
+        let placed = out.segments.fill(len, fill)?;
         let ended = frame::end_in_segment(message, placed.segment, len);
         if let Err(error) = ended.and_then(|()| check_len(message)) {
             out.segments.release(placed.segment);
@@ -161,7 +161,7 @@ impl LocalLink {
 
 impl Link for LocalLink {
     fn send_packet(&self, message: &mut Vec<u8>, bulk: &[u8]) -> Result<(), LinkError> {
-        self.send_in_place(message, bulk.len(), |place| place.copy_from_slice(bulk))
+        self.send_in_place(message, bulk.len(), |slot| slot.copy_from_slice(bulk))
     }
 
     fn send(&self, head: &Head, text: &[u8]) {

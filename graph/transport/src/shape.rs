@@ -15,8 +15,8 @@ pub(crate) fn of(graph: &CheckedGraph) -> Vec<String> {
         let inputs: Vec<_> =
             node.def.inputs.iter().map(|port| format!("{} {}", port.name, port.ty)).collect();
         let (name, kind) = (&node.name, &node.def.name);
-        let place = graph.partition_name(node.partition);
-        format!("node {name}: {kind} in {place}, inputs {inputs:?}, outputs {outputs:?}")
+        let partition = graph.partition_name(node.partition);
+        format!("node {name}: {kind} in {partition}, inputs {inputs:?}, outputs {outputs:?}")
     });
     let edges = graph.edges.iter().map(|edge| {
         let from = graph.port_name(edge.from, PortKind::Output);

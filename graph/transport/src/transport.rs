@@ -6,32 +6,26 @@ use std::{
         Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak,
         atomic::{AtomicBool, Ordering},
     },
-    thread,
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use afferent_core::ForeignBytes;
 use afferent_engine::{
-    Border, BorderEnds, Failure, FailureKind, Handled, InterruptHandle, Report, SessionClock,
-    StopHandle,
+    Failure, FailureKind, Handled, InterruptHandle, Report, SessionClock, StopHandle,
 };
 use afferent_graph::WireCodec;
 use afferent_spec::{CheckedGraph, CheckedNode, Edge, OnLoss};
-use rustix::time::{ClockId, clock_gettime};
 
 use crate::{
-    control::{Control, PartitionReport, SentCounts},
+    control::{Control, PartitionReport},
     edges::{Receiver, Sender},
     frame::{self, Ack, Head},
     link::{Inbox, Link, LinkError},
-    report, shape,
+    shape,
 };
 
-/// Time that the processes of a graph have to open their nodes.
-const OPEN_TIMEOUT: Duration = Duration::from_secs(120);
-
-/// Time that a process waits for the last messages and reports of the others.
-const END_TIMEOUT: Duration = Duration::from_secs(10);
+mod border;
+mod figures;
 
 /// A graph cannot run over several processes.
 #[derive(Debug, thiserror::Error)]
@@ -209,7 +203,7 @@ impl Transport {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes what the other processes have told, and wakes who waits for it.
+    /// Changes what the other processes have told, and wakes the threads that wait for it.
     fn tell(&self, change: impl FnOnce(&mut Progress)) {
         change(&mut self.progress());
         self.changed.notify_all();
@@ -386,7 +380,7 @@ impl Transport {
     fn acknowledged(&self, ack: &Ack) -> Result<(), String> {
         let sender =
             self.edges.get().and_then(|edges| edges.senders[usize::from(ack.edge)].as_ref());
-        // One for an earlier incarnation of this process concerns nobody.
+        // One for an earlier incarnation of this process has no effect.
         let Some(sender) = sender.filter(|_| ack.incarnation == self.incarnation) else {
             return Ok(());
         };
@@ -508,65 +502,6 @@ impl Transport {
         }
     }
 
-    /// Collects the figures of a partition.
-    fn collect(&self, from: usize, is_last: bool, text: &str, ends: bool) -> Result<(), String> {
-        const MOST: usize = 64 << 20;
-        let mut progress = self.progress();
-        progress.parts[from].push_str(text);
-        if progress.parts[from].len() > MOST {
-            return Err("its report is longer than 64 MiB".to_owned());
-        }
-        if ends {
-            let text = std::mem::take(&mut progress.parts[from]);
-            let report = serde_json::from_str(&text)
-                .map_err(|error| format!("its report is damaged: {error}"))?;
-            progress.reports[from] = Some(report);
-            progress.asked.remove(&from);
-            if is_last {
-                progress.ended.insert(from);
-            }
-            drop(progress);
-            self.changed.notify_all();
-        }
-        Ok(())
-    }
-
-    /// Sends the figures of this process to that of `to`.
-    fn answer(self: &Arc<Self>, to: usize) {
-        let transport = self.clone();
-        // Reading them waits for every thread of the session.
-        let answer = move || {
-            let report = transport.figures.get().map(|read| read()).unwrap_or_default();
-            for message in transport.own_report(report).messages(false) {
-                transport.send_control(to, &message);
-            }
-        };
-        drop(thread::Builder::new().name("figures".to_owned()).spawn(answer));
-    }
-
-    /// Sets how the figures of the session of this process are read.
-    pub fn read_figures_by(&self, read: impl Fn() -> Report + Send + Sync + 'static) {
-        drop(self.figures.set(Box::new(read)));
-    }
-
-    /// Current figures of all processes. Those that do not answer in time have their last ones.
-    pub fn figures(&self, patience: Duration) -> Report {
-        let others = self.own_partitions();
-        let asked = others.iter().copied().filter(|other| self.links()[*other].is_some());
-        let asked: BTreeSet<_> = asked.collect();
-        self.progress().asked.extend(&asked);
-        for partition in asked {
-            self.send_control(partition, &Control::Ask);
-        }
-        let report = self.figures.get().map(|read| read()).unwrap_or_default();
-        let own = self.own_report(report);
-        let progress = self.wait(Instant::now() + patience, |progress| progress.asked.is_empty());
-        let mut reports = progress.reports.clone();
-        drop(progress);
-        reports[self.here] = Some(own);
-        report::merge(&self.graph, &reports)
-    }
-
     /// The process of `partition` has ended unexpectedly.
     fn lost(&self, partition: usize, returns: bool) {
         let Some(edges) = self.edges.get() else { return };
@@ -638,182 +573,6 @@ impl Transport {
         };
         nodes.map(failure).collect()
     }
-
-    /// Waits until the other processes have received what this one sends and have ended; returns
-    /// the report of the whole run in the first process, and otherwise its own.
-    pub fn finish(&self, report: Report) -> Report {
-        let Some(edges) = self.edges.get() else { return report };
-        let is_sent = |_: &Progress| edges.senders.iter().flatten().all(Sender::is_ended);
-        let end = || Instant::now() + END_TIMEOUT;
-        match edges.stop.is_asked() {
-            true => drop(self.wait(end(), is_sent)),
-            false => {
-                // A slow receiver may take as long as it needs.
-                while !is_sent(&Progress::default()) && !edges.stop.is_asked() {
-                    let soon = Instant::now() + Duration::from_millis(100);
-                    drop(self.wait(soon, is_sent));
-                }
-            }
-        }
-        let own = self.own_report(report);
-        if self.here != self.main_of(self.here) {
-            self.is_over.store(true, Ordering::Release);
-            for message in own.messages(true) {
-                self.send_control(self.main_of(self.here), &message);
-            }
-            // The main process closes the connection when it has the report.
-            let main = self.main_of(self.here);
-            let is_gone = |_: &Progress| self.links()[main].is_none();
-            drop(self.wait(end(), is_gone));
-            return own.report;
-        }
-        let awaited = self.own_partitions();
-        let mut limit = None;
-        loop {
-            let soon = Instant::now() + Duration::from_millis(100);
-            let is_done =
-                |progress: &Progress| awaited.iter().all(|one| progress.ended.contains(one));
-            let progress = self.wait(soon, is_done);
-            if is_done(&progress) {
-                break;
-            }
-            drop(progress);
-            if edges.stop.is_asked() && Instant::now() >= *limit.get_or_insert_with(end) {
-                tracing::warn!("not every process has ended in {END_TIMEOUT:?}");
-                break;
-            }
-        }
-        self.is_over.store(true, Ordering::Release);
-        let mut reports = self.progress().reports.clone();
-        reports[self.here] = Some(own);
-        self.links().iter().flatten().for_each(|found| found.link.close());
-        let mut merged = report::merge(&self.graph, &reports);
-        merged.failures.append(&mut self.progress().failures);
-        merged
-    }
-
-    /// Report of this process with the counters of its edges to others.
-    fn own_report(&self, mut report: Report) -> PartitionReport {
-        let mut sent: Vec<(usize, SentCounts)> = Vec::new();
-        let mut received_before = Vec::new();
-        if let Some(edges) = self.edges.get() {
-            for sender in edges.senders.iter().flatten() {
-                let (counts, more) = sender.counts();
-                let edge = sender.outgoing.edge;
-                if let Some(found) = report.edges.get_mut(edge) {
-                    found.counts = counts;
-                }
-                sent.push((edge, more));
-            }
-            for receiver in edges.receivers.iter().flatten() {
-                let edge = receiver.incoming.edge;
-                if let Some(found) = report.edges.get_mut(edge) {
-                    found.counts = receiver.incoming.counts();
-                }
-                let before = receiver.received_before();
-                if before > 0 {
-                    received_before.push((edge, before));
-                }
-            }
-        }
-        PartitionReport { report, sent, received_before }
-    }
-}
-
-impl Border for Transport {
-    fn is_here(&self, node_index: usize) -> bool {
-        self.graph.nodes.get(node_index).is_some_and(|node| node.partition == self.here)
-    }
-
-    fn begin(&self) -> Result<Instant, String> {
-        let awaited = self.awaited();
-        let is_open = |progress: &Progress| {
-            progress.failed.is_some() || awaited.iter().all(|one| progress.open.contains(one))
-        };
-        let end = Instant::now() + OPEN_TIMEOUT;
-        let progress = self.wait(end, is_open);
-        if let Some(reason) = &progress.failed {
-            return Err(reason.clone());
-        }
-        let missing = awaited.iter().filter(|one| !progress.open.contains(one));
-        let missing: Vec<_> = missing.map(|one| self.name(*one)).collect();
-        if !missing.is_empty() {
-            let names = missing.join(", ");
-            return Err(format!("process {names} was not ready after {OPEN_TIMEOUT:?}"));
-        }
-        drop(progress);
-        if self.here == 0 {
-            let start_ns = monotonic_ns();
-            self.tell(|progress| (progress.start_ns, progress.epoch) = (Some(start_ns), 1));
-            awaited.iter().for_each(|partition| self.start(*partition, start_ns, 1));
-        } else {
-            let to = if self.here == self.main_of(self.here) { 0 } else { self.main_of(self.here) };
-            self.send_control(to, &Control::Open { shape: shape::of(&self.graph) });
-        }
-        let has_started =
-            |progress: &Progress| progress.start_ns.is_some() || progress.failed.is_some();
-        let progress = self.wait(Instant::now() + OPEN_TIMEOUT, has_started);
-        match (progress.start_ns, &progress.failed) {
-            (Some(start_ns), _) => Ok(instant(start_ns)),
-            (None, Some(reason)) => Err(reason.clone()),
-            (None, None) => {
-                Err(format!("the main process did not start the session in {OPEN_TIMEOUT:?}"))
-            }
-        }
-    }
-
-    fn connect(&self, ends: BorderEnds) {
-        let mut senders: Vec<_> = self.codecs.iter().map(|_| None).collect();
-        let mut receivers: Vec<_> = self.codecs.iter().map(|_| None).collect();
-        let BorderEnds { outgoing, incoming, interrupt, stop, clock } = ends;
-        for outgoing in outgoing {
-            let index = outgoing.edge;
-            let edge = &self.graph.edges[index];
-            let Some(codec) = self.codecs[index] else { continue };
-            let to = self.graph.nodes[edge.to.0].partition;
-            let name = self.graph.edge_name(edge);
-            let sender = Sender::new(edge, name, (outgoing, to), codec, self.incarnation);
-            senders[index] = Some(sender);
-        }
-        for incoming in incoming {
-            let index = incoming.edge;
-            let edge = &self.graph.edges[index];
-            let Some(codec) = self.codecs[index] else { continue };
-            let from = self.graph.nodes[edge.from.0].partition;
-            let name = self.graph.edge_name(edge);
-            receivers[index] = Some(Receiver::new(edge, name, (incoming, from), codec));
-        }
-        let progress = self.progress();
-        let (epoch, stops) = (progress.epoch, progress.stops);
-        drop(progress);
-        interrupt.raise(epoch);
-        if stops {
-            stop.stop();
-        }
-        let edges = Edges { senders, receivers, interrupt, stop, clock };
-        drop(self.edges.set(edges));
-    }
-
-    fn send(&self, edge: usize) {
-        if let Some(sender) = self.edges.get().and_then(|edges| edges.senders[edge].as_ref()) {
-            self.pump(sender);
-        }
-    }
-
-    fn taken(&self, edge: usize) {
-        if let Some(receiver) = self.edges.get().and_then(|edges| edges.receivers[edge].as_ref()) {
-            self.acknowledge(receiver);
-        }
-    }
-
-    fn interrupted(&self, epoch: u32) {
-        self.spread(&Control::Epoch(epoch), None);
-    }
-
-    fn stopped(&self) {
-        self.spread(&Control::Stop, None);
-        self.changed.notify_all();
-    }
 }
 
 /// Inbox of the link to one process.
@@ -841,17 +600,4 @@ impl Inbox for Peer {
             transport.gone(self.partition, reason);
         }
     }
-}
-
-/// Monotonic clock of the machine, in nanoseconds.
-fn monotonic_ns() -> i64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    now.tv_sec.saturating_mul(1_000_000_000).saturating_add(now.tv_nsec)
-}
-
-/// The instant at which the monotonic clock of the machine showed `ns`.
-fn instant(ns: i64) -> Instant {
-    let (now, since) = (Instant::now(), monotonic_ns().saturating_sub(ns));
-    let since = Duration::from_nanos(u64::try_from(since).unwrap_or(0));
-    now.checked_sub(since).unwrap_or(now)
 }

@@ -69,7 +69,7 @@ impl SendWindow {
         Ok(())
     }
 
-    /// The receiver is gone: what it has not received is lost. A later incarnation counts anew.
+    /// The receiver is gone: what it has not received is lost. The counters of a later incarnation start at zero.
     pub fn lose(&mut self) -> u64 {
         let lost = self.in_transit();
         self.lost += lost;
@@ -117,7 +117,7 @@ impl ReceiveWindow {
     }
 
     /// Acknowledgment to send, if one is due: `left` packets have left the queue of the receiver so
-    /// far, of which `dropped` were dropped, and `waiting` are in it. `every` is the number of
+    /// far, `dropped` of them were dropped, and `waiting` are in it. `every` is the number of
     /// packets for which a busy receiver acknowledges.
     pub fn acknowledge(&mut self, left: Left, every: u64) -> Option<Ack> {
         let Left { left, dropped, waiting, closed } = left;
@@ -139,8 +139,8 @@ impl ReceiveWindow {
         })
     }
 
-    /// The sender is gone; a later incarnation counts anew. `left` is as in
-    /// [`ReceiveWindow::acknowledge`], and packets that still wait count for nobody.
+    /// The sender is gone; the counters of a later incarnation start at zero. `left` is as in
+    /// [`ReceiveWindow::acknowledge`]; packets that still wait count for no incarnation.
     pub fn restart(&mut self, left: Left) {
         *self = Self {
             taken_before: left.left + left.waiting,
@@ -187,7 +187,7 @@ mod tests {
         window.acknowledge(&older).unwrap();
         assert_eq!(window.in_transit(), 0, "an older acknowledgment changes nothing");
         assert_eq!((window.post(), window.lose(), window.lost()), (3, 1, 1));
-        assert!(window.is_open() && window.post() == 1, "a new incarnation counts anew");
+        assert!(window.is_open() && window.post() == 1, "the counters start at zero");
     }
 
     #[test]

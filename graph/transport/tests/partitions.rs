@@ -107,7 +107,7 @@ impl Node for Collect {
 
 /// `counter → increment → collect`, each in the partition of its number.
 fn graph(partitions: [usize; 3], policy: EdgePolicy) -> CheckedGraph {
-    let place = |node: CheckedNode, partition| CheckedNode { partition, ..node };
+    let assign = |node: CheckedNode, partition| CheckedNode { partition, ..node };
     let nodes = [
         CheckedNode::new("counter", NodeDef::of::<Counter>()),
         CheckedNode::new("increment", NodeDef::of::<Increment>()),
@@ -116,7 +116,7 @@ fn graph(partitions: [usize; 3], policy: EdgePolicy) -> CheckedGraph {
     let named = |name: Option<&str>| Partition { machine: 0, process: name.map(str::to_owned) };
     CheckedGraph {
         name: "test".to_owned(),
-        nodes: nodes.into_iter().zip(partitions).map(|(node, at)| place(node, at)).collect(),
+        nodes: nodes.into_iter().zip(partitions).map(|(node, at)| assign(node, at)).collect(),
         edges: (0..2)
             .map(|from| Edge::new((from, PortId::at(0)), (from + 1, PortId::at(0)), policy))
             .collect(),

@@ -167,7 +167,7 @@ fn edges(reading: Reading<'_>) -> Section {
             Cell::count(edge.counts.peak as u64),
             Cell::time(edge.age.p50_ns),
             Cell::time(edge.age.p99_ns),
-            Cell::faults(edge.counts.dropped()),
+            Cell::faults(edge.counts.dropped() + edge.lost),
         ];
         Row { name: format!("{} -> {}", edge.from, edge.to), cells }
     };

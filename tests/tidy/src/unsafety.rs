@@ -10,6 +10,7 @@ const LISTED: &[(&str, &str)] = &[
     ("graph/core/src/packet/cell.rs", "counts references to a type-erased value"),
     ("graph/engine/src/sys/time_slice.rs", "makes two system calls that no library offers"),
     ("graph/engine/tests/allocation.rs", "counts what a running graph allocates"),
+    ("tools/bench/peers/src/iceoryx_process.rs", "sends memory that it has not written whole"),
     ("graph/transport/src/local.rs", "maps memory that another process writes"),
     ("graph/transport/src/local/segments.rs", "maps memory that another process reads"),
     ("runtime/core/src/args.rs", "lends several tensors of one table at a time"),

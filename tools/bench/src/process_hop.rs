@@ -120,7 +120,7 @@ fn hops(options: &Options, bytes: usize, copies: bool) -> Result<Vec<f64>> {
             );
             let sent = match copies {
                 true => link.send_packet(&mut message, &source),
-                false => link.send_in_place(&mut message, bytes, |place| place[bytes - 1] = 7),
+                false => link.send_in_place(&mut message, bytes, |slot| slot[bytes - 1] = 7),
             };
             match sent {
                 Err(LinkError::Full) => thread::sleep(Duration::from_micros(100)),

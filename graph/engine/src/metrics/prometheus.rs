@@ -95,7 +95,7 @@ impl Report {
             writeln!(out, "{name}{{{}}} {}", ends(&edge.from, &edge.to), edge.counts.delivered)?;
         }
         let name = "afferent_edge_dropped_total";
-        family(out, name, "counter", "Packets that an edge dropped, by reason.")?;
+        family(out, name, "counter", "Packets that an edge dropped or lost, by reason.")?;
         for edge in &self.edges {
             let counts = edge.counts;
             for (reason, count) in [
@@ -103,6 +103,7 @@ impl Report {
                 ("age", counts.dropped_age),
                 ("epoch", counts.dropped_epoch),
                 ("closed", counts.dropped_closed),
+                ("lost", edge.lost),
             ] {
                 let ends = ends(&edge.from, &edge.to);
                 writeln!(out, "{name}{{{ends},reason=\"{reason}\"}} {count}")?;

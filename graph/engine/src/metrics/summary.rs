@@ -11,7 +11,8 @@ latency: from the source to the end of the call, feedback not counted";
 
 const EDGE_COLUMNS: &str = "\
 dropped packets: full: the queue was full; age: older than the limit
-epoch: sent before an interrupt; closed: the receiver had stopped; peak: longest queue";
+epoch: sent before an interrupt; closed: the receiver had stopped; lost: with a process; peak: \
+  longest queue";
 
 const JOIN_COLUMNS: &str = "\
 late: sent before its match was certain, or received after its match was sent
@@ -64,7 +65,7 @@ impl Report {
         for node in &self.nodes {
             let port = format!("{}.", node.name);
             let edges = self.edges.iter().filter(|edge| edge.to.starts_with(&port));
-            let drops: u64 = edges.map(|edge| edge.counts.dropped()).sum();
+            let drops: u64 = edges.map(|edge| edge.counts.dropped() + edge.lost).sum();
             let faults = node.timestamp_faults + node.undeclared;
             let counts = [node.packets_in, node.packets_out, drops, faults];
             let (call, latency) = (node.call, node.latency);
@@ -178,13 +179,16 @@ impl Report {
             "age",
             "epoch",
             "closed",
+            "lost",
             "peak",
         ];
         let mut rows = vec![head.map(str::to_owned).to_vec()];
-        let shows = |edge: &&EdgeReport| edge.counts.dropped() > 0 || edge.in_flight.is_some();
+        let shows =
+            |edge: &&EdgeReport| edge.counts.dropped() + edge.lost > 0 || edge.in_flight.is_some();
         for edge in self.edges.iter().filter(shows) {
             let c = &edge.counts;
-            let drops = [c.dropped_full, c.dropped_age, c.dropped_epoch, c.dropped_closed];
+            let drops =
+                [c.dropped_full, c.dropped_age, c.dropped_epoch, c.dropped_closed, edge.lost];
             let limit = edge.in_flight.map_or("-".to_owned(), |limit| limit.to_string());
             let mut row = vec![format!("{} -> {}", edge.from, edge.to), limit];
             row.extend([c.sent, c.delivered].map(|count| count.to_string()));

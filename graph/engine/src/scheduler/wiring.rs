@@ -2,7 +2,7 @@
 
 use std::{
     collections::VecDeque,
-    sync::{Arc, atomic::AtomicU64},
+    sync::{Arc, Weak, atomic::AtomicU64},
     time::Instant,
 };
 
@@ -13,10 +13,10 @@ use afferent_graph::{
 
 use crate::{
     Border, ClockKind, InterruptHandle, JoinCounts, Plan, RunError, RunOptions,
-    border::Bell,
     clock::generation::Watermark,
     edge::{
         Inlet, Outlet, RemoteEdge,
+        bell::Bell,
         port::{Input, Output},
         queue::Queue,
         timeline::Timeline,
@@ -99,12 +99,13 @@ pub(crate) fn interrupt(
     let wakers =
         groups.filter(|(members, _)| members.iter().any(|node_index| canceled[*node_index]));
     let wakers = wakers.map(|(_, waker)| waker.clone()).collect();
-    InterruptHandle::new(
-        &canceled,
-        wakers,
-        options.clock == ClockKind::Virtual,
-        options.border.clone(),
-    )
+    let border = options.border.as_ref().map(Arc::downgrade);
+    let tell = move |epoch| {
+        if let Some(border) = border.as_ref().and_then(Weak::upgrade) {
+            border.interrupted(epoch);
+        }
+    };
+    InterruptHandle::new(&canceled, wakers, options.clock == ClockKind::Virtual, tell)
 }
 
 /// Connected nodes of a graph.
@@ -255,7 +256,7 @@ impl Wiring<'_> {
     fn outgoing(&self, index: usize, sender: &Arc<Waker>) -> Arc<RemoteEdge> {
         let edge = &self.graph.edges[index];
         let queue = Queue::new(edge.policy, self.interrupt_of(edge.to.0));
-        RemoteEdge::new(queue, sender.clone(), self.bell(index, Bell::Receiver))
+        RemoteEdge::new(queue, sender.clone(), self.bell(move |border| border.send(index)))
     }
 
     /// Queue of an edge from another process.
@@ -265,15 +266,17 @@ impl Wiring<'_> {
             .with_acknowledgments(true)
             .with_credits(self.credits(index, receiver))
             .with_feedback(edge.feedback);
-        RemoteEdge::new(queue, self.bell(index, Bell::Sender), receiver.clone())
+        RemoteEdge::new(queue, self.bell(move |border| border.taken(index)), receiver.clone())
     }
 
-    fn bell(&self, index: usize, of: impl FnOnce(Arc<dyn Border>, usize) -> Bell) -> Bell {
-        match &self.options.border {
-            Some(border) => of(border.clone(), index),
-            // Without a border, every node is here.
-            None => Bell::Thread(Arc::default()),
-        }
+    fn bell(&self, tell: impl Fn(&dyn Border) + Send + Sync + 'static) -> Bell {
+        // Without a border, every node is here. The border may own this session.
+        let border = self.options.border.as_ref().map(Arc::downgrade);
+        Bell::Border(Box::new(move || {
+            if let Some(border) = border.as_ref().and_then(Weak::upgrade) {
+                tell(&*border);
+            }
+        }))
     }
 
     /// Interrupt of the node, if it can be canceled.

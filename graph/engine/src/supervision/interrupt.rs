@@ -17,12 +17,9 @@ use std::sync::{
     atomic::{AtomicBool as Flag, Ordering},
 };
 
-use crate::{
-    Border,
-    sys::{
-        threading::{AtomicBool, AtomicU32, Mutex},
-        wake::Waker,
-    },
+use crate::sys::{
+    threading::{AtomicBool, AtomicU32, Mutex},
+    wake::Waker,
 };
 
 /// Interrupts a running graph from another thread, as a packet of its interrupting output does.
@@ -42,13 +39,13 @@ struct Interruption {
     /// On the virtual clock an interrupt waits until all threads rest.
     waits: bool,
     pending: AtomicBool,
-    /// Told of interrupts that begin in this process.
-    border: Option<Arc<dyn Border>>,
+    /// Called with the epoch of each interrupt that begins in this process.
+    tell: Box<dyn Fn(u32) + Send + Sync>,
 }
 
 impl Default for InterruptHandle {
     fn default() -> Self {
-        Self::new(&[], Vec::new(), false, None)
+        Self::new(&[], Vec::new(), false, |_| ())
     }
 }
 
@@ -58,12 +55,12 @@ impl InterruptHandle {
         canceled: &[bool],
         wakers: Vec<Arc<Waker>>,
         waits: bool,
-        border: Option<Arc<dyn Border>>,
+        tell: impl Fn(u32) + Send + Sync + 'static,
     ) -> Self {
         let canceled = canceled.iter().map(|can| (*can, Arc::default())).collect();
         let (epoch, pending) = (AtomicU32::new(1), AtomicBool::new(false));
-        let change = Mutex::new(());
-        Self(Arc::new(Interruption { epoch, canceled, change, wakers, waits, pending, border }))
+        let (change, tell) = (Mutex::new(()), Box::new(tell));
+        Self(Arc::new(Interruption { epoch, canceled, change, wakers, waits, pending, tell }))
     }
 
     /// Makes the current work of the nodes that can be canceled obsolete, and returns at once.
@@ -97,8 +94,8 @@ impl InterruptHandle {
 
     fn begin_next(&self) {
         let began = self.begin(|current| current.saturating_add(1));
-        if let (Some(border), Some(epoch)) = (&self.0.border, began) {
-            border.interrupted(epoch);
+        if let Some(epoch) = began {
+            (self.0.tell)(epoch);
         }
     }
 
@@ -136,7 +133,7 @@ mod tests {
     #[test]
     fn only_nodes_that_can_be_canceled_see_it() {
         let waker = Arc::new(Waker::default());
-        let interrupt = InterruptHandle::new(&[false, true], vec![waker.clone()], false, None);
+        let interrupt = InterruptHandle::new(&[false, true], vec![waker.clone()], false, |_| ());
         interrupt.interrupt();
         let flags = [0, 1].map(|node_index| interrupt.flag(node_index).load(Ordering::Relaxed));
         assert_eq!((flags, waker.rings()), ([false, true], true));
@@ -146,7 +143,7 @@ mod tests {
 
     #[test]
     fn on_the_virtual_clock_it_waits() {
-        let interrupt = InterruptHandle::new(&[true], Vec::new(), true, None);
+        let interrupt = InterruptHandle::new(&[true], Vec::new(), true, |_| ());
         interrupt.interrupt();
         interrupt.interrupt();
         assert_eq!(interrupt.epoch(), 1);

@@ -35,7 +35,7 @@ pub(super) struct Placed {
 
 impl Segments {
     /// Takes a free segment and lets `fill` write its first `len` bytes.
-    pub(super) fn place(
+    pub(super) fn fill(
         &mut self,
         len: usize,
         fill: impl FnOnce(&mut [u8]),
