@@ -8,8 +8,9 @@ use std::{
 
 use afferent_engine::{Border, Report, RunError, RunOptions, Session};
 use afferent_graph::SessionStart;
+use afferent_record::Waterfall;
 use afferent_spec::CheckedGraph;
-use afferent_transport::{Process, Processes, Program, Transport};
+use afferent_transport::{Process, Processes, Program, Transport, Witness};
 use anyhow::Context;
 
 use crate::App;
@@ -79,11 +80,22 @@ impl Running {
         mut options: RunOptions,
         role: Role,
         start: SessionStart,
+        waterfall: Option<&Arc<Waterfall>>,
     ) -> anyhow::Result<Self> {
         let is_spread = graph.partitions.len() > 1 && graph.machines.len() < 2;
         let is_real = options.clock == afferent_engine::ClockKind::Real;
         let spread = (is_spread && is_real).then(|| spread(graph, role, start)).transpose()?;
         options.border = spread.as_ref().map(|spread| spread.transport.clone() as Arc<dyn Border>);
+        if let (Some(Spread { transport, processes }), Some(waterfall)) = (&spread, waterfall) {
+            if processes.is_some() {
+                let waterfall = waterfall.clone();
+                transport.reached_by(move |output, now, header| {
+                    waterfall.reach(output, now, header);
+                });
+            } else {
+                options.observers.push(Witness::new(transport));
+            }
+        }
         let session = app.start(graph, options)?;
         if let Some(Spread { transport, .. }) = &spread {
             let watch = session.watch_handle();

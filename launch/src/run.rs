@@ -113,7 +113,8 @@ pub(crate) fn run(app: App, args: &RunArgs) -> anyhow::Result<ExitCode> {
         observers: witnesses.observers(),
         ..RunOptions::default()
     };
-    let running = Running::start(&app, &checked.graph, options, role, start)?;
+    let running =
+        Running::start(&app, &checked.graph, options, role, start, witnesses.waterfall.as_ref())?;
     let ran = drive(running, listener, is_main);
     let is_recorded = witnesses.finish();
     let (report, failed) = ran?;

@@ -19,6 +19,7 @@ use crate::{
     EdgeCounts, InterruptHandle, StopHandle,
     clock::generation::Watermark,
     edge::{RemoteEdge, queue::Taken},
+    metrics::budget::Meter,
 };
 
 /// Carries packets between the partitions of a graph.
@@ -48,6 +49,10 @@ pub trait Border: Send + Sync {
     /// An interrupt of this process began `epoch`. Must not block.
     fn interrupted(&self, epoch: u32);
 
+    /// A packet of `trace` has passed the start or the end of a budget of the graph at `real_ns`.
+    /// Returns false if the budget is measured in this process. Must not block.
+    fn passed(&self, budget: usize, starts: bool, trace: u64, real_ns: u64) -> bool;
+
     /// The run was asked to stop. Must not block.
     fn stopped(&self);
 }
@@ -62,8 +67,22 @@ pub struct BorderEnds {
     pub interrupt: InterruptHandle,
     /// Stops the nodes of this process.
     pub stop: StopHandle,
+    /// Budgets of the graph, for ends in other processes.
+    pub budgets: Budgets,
     /// Clock of the session.
     pub clock: SessionClock,
+}
+
+/// Budgets of a graph whose ends may be in other processes.
+pub struct Budgets(pub(crate) Vec<Arc<Meter>>);
+
+impl Budgets {
+    /// Registers what [`Border::passed`] told another process.
+    pub fn pass(&self, budget: usize, starts: bool, trace: u64, real_ns: u64) {
+        if let Some(meter) = self.0.get(budget) {
+            meter.pass(starts, trace, real_ns);
+        }
+    }
 }
 
 /// Reads the session clock of a run.

@@ -35,7 +35,9 @@ mod supervision;
 mod sync;
 mod sys;
 
-pub use border::{Border, BorderEnds, Incoming, Outgoing, SentWatermark, SessionClock, ToSend};
+pub use border::{
+    Border, BorderEnds, Budgets, Incoming, Outgoing, SentWatermark, SessionClock, ToSend,
+};
 pub use clock::ClockKind;
 pub use metrics::{
     report::{

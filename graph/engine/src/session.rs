@@ -14,8 +14,8 @@ use std::{
 use afferent_graph::{OpenCx, SessionStart, Timestamp};
 
 use crate::{
-    BorderEnds, ClockKind, Failure, FailureKind, Handled, Incoming, InterruptHandle, Outgoing,
-    Plan, Report, RunError, RunOptions, SessionClock, StopHandle,
+    BorderEnds, Budgets, ClockKind, Failure, FailureKind, Handled, Incoming, InterruptHandle,
+    Outgoing, Plan, Report, RunError, RunOptions, SessionClock, StopHandle,
     clock::{Clock, lockstep::Lockstep},
     edge::RemoteEdge,
     metrics::budget,
@@ -99,7 +99,13 @@ impl Session {
         };
         let wakers: Vec<_> = plan.groups.iter().map(|_| Arc::new(Waker::default())).collect();
         let interrupt = wiring::interrupt(graph, &plan, &options, &wakers);
-        let meters = budget::meters(graph);
+        let meters = budget::meters(graph, |index| {
+            let border = Arc::downgrade(border.as_ref()?);
+            Some(Box::new(move |starts, trace, real_ns| {
+                let border = border.upgrade();
+                border.is_some_and(|border| border.passed(index, starts, trace, real_ns))
+            }))
+        });
         let needs_watermark_of = wiring::needs_watermark_of(graph, &plan);
         let wiring =
             Wiring { graph, plan: &plan, options: &options, interrupt, meters, needs_watermark_of };
@@ -268,6 +274,7 @@ fn border_ends(shared: &Arc<Shared>, connected: &Connected) -> BorderEnds {
         incoming: connected.incoming.iter().map(incoming).collect(),
         interrupt: shared.interrupt.clone(),
         stop: shared.stop.clone(),
+        budgets: Budgets(shared.meters.clone()),
         clock,
     }
 }

@@ -8,7 +8,7 @@ use std::{
 };
 
 use afferent_engine::Observer;
-use afferent_graph::{Packet, PortId, PortKind, Timestamp};
+use afferent_graph::{Header, Packet, PortId, PortKind, Timestamp};
 use afferent_spec::CheckedGraph;
 use serde::Serialize;
 
@@ -120,8 +120,20 @@ impl Waterfall {
 impl Observer for Waterfall {
     fn sent(&self, node: &str, port: &str, now: Timestamp, packet: &Packet) {
         let stage = self.stages.iter().position(|(name, other)| name == node && *other == port);
-        let Some(stage) = stage else { return };
-        let (header, last) = (&packet.header, self.stages.len() - 1);
+        if let Some(stage) = stage {
+            self.reach(stage, now, &packet.header);
+        }
+    }
+}
+
+impl Waterfall {
+    /// A packet with `header` left the output of this index in [`CheckedGraph::waterfall`] at
+    /// session time `now`. Called for outputs that no observer of this process sees.
+    pub fn reach(&self, stage: usize, now: Timestamp, header: &Header) {
+        let last = self.stages.len() - 1;
+        if stage > last {
+            return;
+        }
         let at = match stage {
             0 => header.at,
             stage if stage == last => now.max(header.at),

@@ -25,6 +25,10 @@ pub(crate) enum Control {
     Stop,
     /// The process of the partition has ended unexpectedly; `returns` says that it is started again.
     Gone { partition: usize, returns: bool },
+    /// A packet of `trace` has passed an end of a budget.
+    Passed { budget: usize, starts: bool, trace: u64, real_ns: u64 },
+    /// A packet has left an output of the waterfall.
+    Reached { output: usize, now: i64, at: i64, trace: u64, model_ns: u64 },
     /// Asks for the figures of the run.
     Ask,
     /// A part of the figures of a partition: the answer to [`Control::Ask`], or its last report.

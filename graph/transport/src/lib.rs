@@ -14,6 +14,7 @@
 //! | `link` | what a connection has to do |
 //! | `local` | connection within a machine: shared memory and a socket |
 //! | `processes` | starts the other processes of the machine, and starts them again |
+//! | `witness` | tells the first process of packets for the waterfall |
 //! | `report`, `shape`, `control` | reports of all processes, comparison of graphs, control messages |
 
 mod control;
@@ -26,6 +27,8 @@ mod report;
 mod shape;
 mod transport;
 pub mod window;
+mod witness;
 
 pub use processes::{Process, Processes, Program};
 pub use transport::{Transport, TransportError, Watch};
+pub use witness::Witness;

@@ -11,9 +11,9 @@ use std::{
 
 use afferent_core::ForeignBytes;
 use afferent_engine::{
-    Failure, FailureKind, Handled, InterruptHandle, Report, SessionClock, StopHandle,
+    Budgets, Failure, FailureKind, Handled, InterruptHandle, Report, SessionClock, StopHandle,
 };
-use afferent_graph::WireCodec;
+use afferent_graph::{Header, Timestamp, WireCodec};
 use afferent_spec::{CheckedGraph, CheckedNode, Edge, OnLoss};
 
 use crate::{
@@ -72,6 +72,8 @@ pub struct Transport {
     links: Mutex<Vec<Option<Connection>>>,
     /// Messages to pass on, by the partition of their receiver.
     relays: Mutex<Vec<VecDeque<Relayed>>>,
+    /// Told of packets at outputs of the waterfall in other processes.
+    reached: OnceLock<Box<Reached>>,
     /// Reads the figures of the session.
     figures: OnceLock<Box<dyn Fn() -> Report + Send + Sync>>,
     edges: OnceLock<Edges>,
@@ -81,6 +83,10 @@ pub struct Transport {
     is_over: AtomicBool,
 }
 
+/// Index of an output in [`CheckedGraph::waterfall`], time at which a packet left it, and its
+/// header.
+type Reached = dyn Fn(usize, Timestamp, &Header) + Send + Sync;
+
 /// Ends of the edges to other processes, and handles of the run.
 struct Edges {
     /// By index of the edge.
@@ -88,6 +94,7 @@ struct Edges {
     receivers: Vec<Option<Receiver>>,
     interrupt: InterruptHandle,
     stop: StopHandle,
+    budgets: Budgets,
     clock: SessionClock,
 }
 
@@ -171,6 +178,7 @@ impl Transport {
             codecs,
             links: Mutex::new(vec![None; partitions]),
             relays: Mutex::new((0..partitions).map(|_| VecDeque::new()).collect()),
+            reached: OnceLock::new(),
             figures: OnceLock::new(),
             edges: OnceLock::new(),
             progress: Mutex::new(progress),
@@ -183,6 +191,11 @@ impl Transport {
     /// Sets what is told of processes that end unexpectedly. Without it, they do not return.
     pub fn watch(&self, watch: Arc<dyn Watch>) {
         drop(self.watch.set(watch));
+    }
+
+    /// Sets what is told of packets that leave outputs of the waterfall in other processes.
+    pub fn reached_by(&self, reached: impl Fn(usize, Timestamp, &Header) + Send + Sync + 'static) {
+        drop(self.reached.set(Box::new(reached)));
     }
 
     /// Receiver of the messages of the process of `partition`.
@@ -289,7 +302,7 @@ impl Transport {
         self.graph.partition_name(partition)
     }
 
-    fn send_control(&self, partition: usize, message: &Control) {
+    pub(crate) fn send_control(&self, partition: usize, message: &Control) {
         if let Some(Connection { link, .. }) = self.connection_to(partition) {
             // Messages have no maps with keys that are not strings, which alone could fail.
             let text = serde_json::to_vec(message).unwrap_or_default();
@@ -475,6 +488,18 @@ impl Transport {
                 self.spread(&Control::Stop, Some(from));
             }
             Control::Gone { partition, returns } => self.lost(partition, returns),
+            Control::Passed { .. } | Control::Reached { .. } if self.here != 0 => {
+                self.send_control(0, &message);
+            }
+            Control::Passed { budget, starts, trace, real_ns } => {
+                self.edges.wait().budgets.pass(budget, starts, trace, real_ns);
+            }
+            Control::Reached { output, now, at, trace, model_ns } => {
+                let header = Header { at: Timestamp(at), trace, model_ns, ..Header::default() };
+                if let Some(reached) = self.reached.get() {
+                    reached(output, Timestamp(now), &header);
+                }
+            }
             Control::Ask => self.answer(from),
             Control::Figures { is_last, text, ends } => self.collect(from, is_last, &text, ends)?,
         }

@@ -8,6 +8,7 @@ use crate::command::{cargo, is_installed, program, root, run};
 
 /// Builds `afferent` in an empty target folder and prints CPU time, crates and sizes.
 pub(crate) fn print() -> Result<()> {
+    fs::create_dir_all(root().join("target"))?;
     let target = tempfile::tempdir_in(root().join("target"))?;
     let before = children_cpu_seconds()?;
     let start = Instant::now();

@@ -15,7 +15,13 @@ const MAX_TRACES: usize = 4096;
 pub(crate) struct Meter {
     pub(crate) budget: CheckedBudget,
     paths: Mutex<Paths>,
+    /// Present if the ends may be in several processes: tells another process of a packet at an end
+    /// (true for the start), by its trace and its real time. Returns false if this process measures.
+    tell: Option<Tell>,
 }
+
+/// See [`Meter`].
+pub(crate) type Tell = Box<dyn Fn(bool, u64, u64) -> bool + Send + Sync>;
 
 struct Paths {
     /// Start of each tracked trace; `None` after it has arrived.
@@ -32,16 +38,21 @@ pub(crate) struct Mark {
     starts: bool,
 }
 
-/// One meter for each budget of `graph`.
-pub(crate) fn meters(graph: &CheckedGraph) -> Vec<Arc<Meter>> {
+/// One meter for each budget of `graph`, by whose index `tell` is made.
+pub(crate) fn meters(
+    graph: &CheckedGraph,
+    tell: impl Fn(usize) -> Option<Tell>,
+) -> Vec<Arc<Meter>> {
     let paths = || Paths {
         // Removed entries leave tombstones.
         started: HashMap::with_capacity(2 * MAX_TRACES),
         order: VecDeque::with_capacity(MAX_TRACES),
         times: Times::new(),
     };
-    let meter = |budget: &CheckedBudget| Meter { budget: *budget, paths: Mutex::new(paths()) };
-    graph.budgets.iter().map(|budget| Arc::new(meter(budget))).collect()
+    let meter = |(index, budget): (usize, &CheckedBudget)| {
+        Arc::new(Meter { budget: *budget, paths: Mutex::new(paths()), tell: tell(index) })
+    };
+    graph.budgets.iter().enumerate().map(meter).collect()
 }
 
 /// Budgets that are measured at the port `end`.
@@ -57,10 +68,21 @@ pub(crate) fn marks(meters: &[Arc<Meter>], end: End) -> Vec<Mark> {
 impl Mark {
     /// Registers a packet of `trace` at real time `real_ns`.
     pub(crate) fn pass(&self, trace: u64, real_ns: u64) {
-        let mut paths = self.meter.lock();
+        let is_told =
+            self.meter.tell.as_ref().is_some_and(|tell| tell(self.starts, trace, real_ns));
+        if !is_told {
+            self.meter.pass(self.starts, trace, real_ns);
+        }
+    }
+}
+
+impl Meter {
+    /// Registers a packet of `trace` at real time `real_ns`, at the start or the end of the budget.
+    pub(crate) fn pass(&self, starts: bool, trace: u64, real_ns: u64) {
+        let mut paths = self.lock();
         let Paths { started, order, times } = &mut *paths;
         match started.get_mut(&trace) {
-            None if self.starts => {
+            None if starts => {
                 if order.len() == MAX_TRACES
                     && let Some(oldest) = order.pop_front()
                 {
@@ -69,7 +91,7 @@ impl Mark {
                 order.push_back(trace);
                 started.insert(trace, Some(real_ns));
             }
-            Some(start) if !self.starts => {
+            Some(start) if !starts => {
                 if let Some(start) = start.take() {
                     times.record(real_ns.saturating_sub(start));
                 }
@@ -77,9 +99,7 @@ impl Mark {
             _ => {}
         }
     }
-}
 
-impl Meter {
     fn lock(&self) -> MutexGuard<'_, Paths> {
         self.paths.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -124,7 +144,7 @@ mod tests {
         let (from, to) = (end(0, PortKind::Output), end(1, PortKind::Input));
         let budgets = vec![CheckedBudget { from, to, limits }];
         let graph = CheckedGraph { budgets, ..CheckedGraph::default() };
-        let meters = meters(&graph);
+        let meters = meters(&graph, |_| None);
         let (starts, ends) = (marks(&meters, from), marks(&meters, to));
         assert_eq!(
             (starts.len(), ends.len(), marks(&meters, end(1, PortKind::Output)).len()),

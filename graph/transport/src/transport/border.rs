@@ -60,7 +60,7 @@ impl Border for Transport {
     fn connect(&self, ends: BorderEnds) {
         let mut senders: Vec<_> = self.codecs.iter().map(|_| None).collect();
         let mut receivers: Vec<_> = self.codecs.iter().map(|_| None).collect();
-        let BorderEnds { outgoing, incoming, interrupt, stop, clock } = ends;
+        let BorderEnds { outgoing, incoming, interrupt, stop, budgets, clock } = ends;
         for outgoing in outgoing {
             let index = outgoing.edge;
             let edge = &self.graph.edges[index];
@@ -85,7 +85,7 @@ impl Border for Transport {
         if stops {
             stop.stop();
         }
-        let edges = Edges { senders, receivers, interrupt, stop, clock };
+        let edges = Edges { senders, receivers, interrupt, stop, budgets, clock };
         drop(self.edges.set(edges));
     }
 
@@ -103,6 +103,16 @@ impl Border for Transport {
 
     fn interrupted(&self, epoch: u32) {
         self.spread(&Control::Epoch(epoch), None);
+    }
+
+    fn passed(&self, budget: usize, starts: bool, trace: u64, real_ns: u64) -> bool {
+        let found = &self.graph.budgets[budget];
+        let is_here = [found.from, found.to].iter().all(|end| self.is_here(end.node));
+        if self.here == 0 || is_here {
+            return false;
+        }
+        self.send_control(0, &Control::Passed { budget, starts, trace, real_ns });
+        true
     }
 
     fn stopped(&self) {
