@@ -4,7 +4,8 @@
 
 use std::{
     fs,
-    io::{BufRead, BufReader},
+    io::{BufRead, BufReader, Read, Write},
+    net::TcpStream,
     path::Path,
     process::{Child, Command, Output, Stdio},
     thread,
@@ -22,6 +23,8 @@ nodes:
   low: {use: resample, process: side, in: wav.audio, params: {rate: 8000}, on_error: stop}
   log: {use: event_log, process: log, in: low.audio, params: {path: log.txt}}
   out: {use: wav_sink, in: {audio: low.audio}, params: {path: out.wav}}
+budget: {from: wav.audio, to: low.audio, max: 1h}
+waterfall: [wav.audio, low.audio]
 "#;
 
 /// A folder with the graph and a sound of `seconds`.
@@ -87,6 +90,8 @@ fn processes_give_the_same_results_as_one() {
     for (one, several) in one.nodes.iter().zip(&several.nodes) {
         assert_eq!((&one.name, one.packets_in), (&several.name, several.packets_in));
     }
+    let budget = &several.budgets[0];
+    assert!(budget.measured > 100 && budget.kept, "its ends are in two processes: {budget:?}");
     for name in ["run.mcap", "run.side.mcap", "run.log.mcap"] {
         assert!(folder.path().join(name).is_file(), "{name}");
     }
@@ -132,6 +137,56 @@ fn kill(id: u32) {
 fn lines(run: &mut Child) -> Vec<(Instant, String)> {
     let errors = BufReader::new(run.stderr.take().unwrap());
     errors.lines().map(|line| (Instant::now(), line.unwrap())).collect()
+}
+
+#[test]
+fn figures_of_all_processes_are_served() {
+    let folder = folder(20);
+    let (mut run, _) = start(folder.path(), &["--serve=127.0.0.1:0"], "log");
+    let mut errors = BufReader::new(run.stderr.take().unwrap()).lines();
+    let line = errors.by_ref().map(Result::unwrap).find(|line| line.contains("figures at"));
+    let line = line.unwrap();
+    let address = line.split("http://").nth(1).unwrap().split(',').next().unwrap().to_owned();
+    let limit = Instant::now() + Duration::from_secs(10);
+    let report = loop {
+        let mut stream = TcpStream::connect(&address).unwrap();
+        stream.write_all(b"GET /stats HTTP/1.0\r\n\r\n").unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        let json = text.split("\r\n\r\n").nth(1).unwrap();
+        let report: Report = serde_json::from_str(json).unwrap();
+        if report.nodes.iter().all(|node| node.calls > 10) {
+            break report;
+        }
+        assert!(Instant::now() < limit, "{:?}", report.nodes);
+        thread::sleep(Duration::from_millis(50));
+    };
+    assert_eq!(report.nodes.len(), 4);
+    for edge in &report.edges {
+        let counts = edge.counts;
+        let known = counts.delivered + counts.dropped() + counts.depth as u64;
+        // The processes answer one after another.
+        assert!(counts.sent + 50 >= known && known + edge.in_transit + 50 >= counts.sent);
+    }
+    run.kill().unwrap();
+    run.wait().unwrap();
+}
+
+#[test]
+fn the_deployment_of_one_board_answers() {
+    let kit = concat!(env!("CARGO_MANIFEST_DIR"), "/kits/one_board.yaml");
+    let folder = tempfile::tempdir().unwrap();
+    let answer = folder.path().join("answer.wav");
+    let set = format!("agent/speaker.path={}", answer.display());
+    let ended = Command::new(env!("CARGO_BIN_EXE_afferent"))
+        .args(["run", kit, "--duration", "5s", "--set", &set])
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&ended.stdout).into_owned();
+    assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+    assert!(text.contains("\"there are seven days in a week.\""), "{text}");
+    let loudest = WavReader::open(&answer).unwrap().samples::<i16>().map(Result::unwrap).max();
+    assert!(loudest.unwrap() > 1000, "the process of the devices wrote the answer");
 }
 
 #[test]

@@ -5,6 +5,7 @@
 use std::{
     sync::{Arc, Mutex},
     thread,
+    time::Duration,
 };
 
 use afferent_core::Tensor;
@@ -192,6 +193,83 @@ fn nothing_is_lost_whatever_the_partitions() {
     {
         check(partitions);
     }
+}
+
+/// Interrupts the graph with its tenth block.
+struct Interrupter {
+    number: i64,
+}
+
+impl Node for Interrupter {
+    type Params = ();
+    const NAME: &'static str = "interrupter";
+    const SUMMARY: &'static str = "";
+    const PORTS: &'static [Port] = &[AUDIO.port()];
+    const LATENCY: &'static str = "none";
+
+    fn open((): (), _: &OpenCx) -> Result<Self, NodeError> {
+        Ok(Self { number: 0 })
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
+        self.number += 1;
+        match self.number {
+            // Long enough for the other process to be at work.
+            1 => cx.resume_at(cx.now() + Duration::from_millis(50)),
+            2 => {
+                cx.send_at(AUDIO, cx.now(), AudioBlock::default());
+                cx.resume_at(cx.now() + Duration::from_millis(50));
+            }
+            _ => cx.end(),
+        }
+        Ok(())
+    }
+}
+
+/// Counts interrupts.
+struct Canceled {
+    collected: Collected,
+}
+
+impl Node for Canceled {
+    type Params = ();
+    const NAME: &'static str = "canceled";
+    const SUMMARY: &'static str = "";
+    const PORTS: &'static [Port] = &[AUDIO_IN.port()];
+    const LATENCY: &'static str = "none";
+
+    fn open((): (), cx: &OpenCx) -> Result<Self, NodeError> {
+        Ok(Self { collected: cx.services.need::<Collected>()?.clone() })
+    }
+
+    fn process(&mut self, _: &mut Cx<'_>) -> Result<(), NodeError> {
+        Ok(())
+    }
+
+    fn cancel(&mut self, _: &mut Cx<'_>) -> Result<(), NodeError> {
+        self.collected.0.lock().unwrap().push((0, 0, 0.0));
+        Ok(())
+    }
+}
+
+#[test]
+fn an_interrupt_reaches_the_nodes_of_other_partitions() {
+    let policy = EdgePolicy { on_full: OnFull::Block, queue: 4, max_age: None };
+    let graph = graph([1, 0, 0], policy);
+    let assign = |node: CheckedNode, partition| CheckedNode { partition, ..node };
+    let canceled = CheckedNode::new("canceled", NodeDef::of::<Canceled>());
+    let graph = CheckedGraph {
+        nodes: vec![
+            assign(CheckedNode::new("interrupter", NodeDef::of::<Interrupter>()), 1),
+            CheckedNode { canceled: true, ..assign(canceled, 2) },
+        ],
+        edges: vec![Edge::new((0, PortId::at(0)), (1, PortId::at(0)), policy)],
+        interrupt: Some((0, PortId::at(0))),
+        ..graph
+    };
+    let (report, collected) = run(&graph);
+    assert_eq!(collected.len(), 1, "the interrupt began in another process");
+    assert_eq!(report.node("canceled").unwrap().interrupts, 1);
 }
 
 #[test]
