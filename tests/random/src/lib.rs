@@ -4,6 +4,7 @@
 //! |-------------------|----------------------------------------------------------------|
 //! | `random_graphs`   | checks and runs random graph files                             |
 //! | `graph_file`      | generator of graph files                                       |
+//! | `partitions`      | runs random graphs in several partitions                       |
 //! | `nodes`           | nodes of the random graphs                                     |
 //! | `fault_injection` | injects faults into running graphs                             |
 //! | `seeds`           | iterates over seeds, reports failures and hangs                |
@@ -15,5 +16,7 @@
 mod fault_injection;
 mod graph_file;
 mod nodes;
+#[cfg(target_os = "linux")]
+mod partitions;
 mod random_graphs;
 mod seeds;

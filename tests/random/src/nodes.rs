@@ -8,7 +8,7 @@ use std::{
 
 use afferent_graph::{
     Cx, In, Node, NodeDef, NodeEntry, NodeError, OnFull, OpenCx, Out, Payload, Port, RecordCodec,
-    Weight, params,
+    Weight, WireCodec, params,
 };
 use afferent_messages::{Cdr, CdrMessage};
 
@@ -21,6 +21,7 @@ pub(crate) struct Number(pub(crate) u64);
 impl Payload for Number {
     const TYPE: &'static str = "random/Number";
     const CODEC: Option<&'static dyn RecordCodec> = Some(&Cdr::<Self>::NEW);
+    const WIRE: Option<&'static dyn WireCodec> = Some(&Cdr::<Self>::NEW);
     const INTERPOLATES: bool = true;
 
     fn interpolate(&self, later: &Self, share: f64, into: &mut Self) {
@@ -49,6 +50,21 @@ pub(crate) struct Event;
 impl Payload for Event {
     const TYPE: &'static str = "random/Event";
     const ON_FULL: OnFull = OnFull::DropOldest;
+    const WIRE: Option<&'static dyn WireCodec> = Some(&Cdr::<Self>::NEW);
+}
+
+impl CdrMessage for Event {
+    const MESSAGE: &'static str = "random_msgs/msg/Event";
+    const SCHEMA: &'static str = "uint8 structure_needs_at_least_one_member\n";
+    type Wire = (u8,);
+
+    fn to_wire(&self) -> Self::Wire {
+        (0,)
+    }
+
+    fn from_wire(_: Self::Wire) -> Result<Self, String> {
+        Ok(Self)
+    }
 }
 
 /// Number of running threads that have called a node.

@@ -59,7 +59,7 @@ fn options(random: &mut Rng) -> RunOptions {
 }
 
 /// Checks the packet counts of a run.
-fn check_report(
+pub(crate) fn check_report(
     graph: &CheckedGraph,
     report: &Report,
     (clock, has_failed): (ClockKind, bool),
@@ -84,14 +84,14 @@ fn check_report(
     for (index, edge) in report.edges.iter().enumerate() {
         let (counts, checked) = (edge.counts, &graph.edges[index]);
         let sum = counts.delivered + counts.dropped() + counts.depth as u64;
-        assert_eq!(counts.sent, sum, "{edge:?}\n{text}");
+        assert_eq!(counts.sent, sum + edge.lost, "{edge:?}\n{text}");
         let blocks = checked.policy.on_full == OnFull::Block && checked.policy.max_age.is_none();
         let canceled = [checked.from.0, checked.to.0].map(|end| graph.nodes[end].canceled);
         let obsolete = if canceled == [false; 2] { 0 } else { counts.dropped_epoch };
         // Packets of a secondary input are dropped after the primary input has ended.
         let unmatched = if checked.sync.is_some() { counts.dropped_closed } else { 0 };
         if blocks && !has_failed {
-            let lost = counts.dropped() - obsolete - unmatched;
+            let lost = counts.dropped() + edge.lost - obsolete - unmatched;
             assert_eq!((lost, counts.depth), (0, 0), "{edge:?}\n{text}");
         }
         let limit = checked.policy.queue;
