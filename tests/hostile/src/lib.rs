@@ -21,6 +21,7 @@ pub mod execute;
 mod flatbuffer;
 pub mod invariants;
 mod locations;
+pub mod message;
 pub mod mutate;
 mod random;
 pub mod schema;
