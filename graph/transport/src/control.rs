@@ -32,7 +32,7 @@ pub(crate) enum Control {
     /// Asks for the figures of the run.
     Ask,
     /// A part of the figures of a partition: the answer to [`Control::Ask`], or its last report.
-    Figures { is_last: bool, text: String, ends: bool },
+    Figures { text: String, ends: bool },
 }
 
 /// Figures of one partition.
@@ -40,6 +40,8 @@ pub(crate) enum Control {
 pub(crate) struct PartitionReport {
     /// Report of its session.
     pub(crate) report: Report,
+    /// True for the report that it makes at its end.
+    pub(crate) is_last: bool,
     /// Edges to other processes, by their index.
     pub(crate) sent: Vec<(usize, SentCounts)>,
     /// Packets of edges from other processes, by their index, whose senders ended unexpectedly.
@@ -63,7 +65,7 @@ const PART: usize = 32 * 1024;
 
 impl PartitionReport {
     /// Messages that carry the report.
-    pub(crate) fn messages(&self, is_last: bool) -> Vec<Control> {
+    pub(crate) fn messages(&self) -> Vec<Control> {
         // A report has no maps with keys that are not strings, which alone could fail.
         let text = serde_json::to_string(self).unwrap_or_default();
         let mut rest = text.as_str();
@@ -72,7 +74,7 @@ impl PartitionReport {
             let end = rest.floor_char_boundary(PART);
             let (part, after) = rest.split_at(end);
             let (text, ends) = (part.to_owned(), after.is_empty());
-            parts.push(Control::Figures { is_last, text, ends });
+            parts.push(Control::Figures { text, ends });
             if ends {
                 return parts;
             }
@@ -90,11 +92,12 @@ mod tests {
         let name = "ä".repeat(100_000);
         let report = PartitionReport {
             report: Report { graph: name, ..Report::default() },
+            is_last: true,
             sent: vec![(3, SentCounts { lost: 1, ..SentCounts::default() })],
             received_before: vec![(4, 2)],
         };
         let mut text = String::new();
-        let messages = report.messages(true);
+        let messages = report.messages();
         assert!(messages.len() > 5);
         for message in messages {
             let bytes = serde_json::to_vec(&message).unwrap();

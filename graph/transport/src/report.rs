@@ -56,10 +56,11 @@ pub(crate) fn merge(graph: &CheckedGraph, parts: &[Option<PartitionReport>]) -> 
                 delivered: sender.delivered + before,
                 ..sender
             };
+            let has_ended = part(to).is_some_and(|part| part.is_last);
             let edge = &mut merged.edges[index];
             edge.crosses = true;
             (edge.counts, edge.in_transit, edge.lost) =
-                across(&sender, &receiver, &sent, merged.end);
+                across(&sender, &receiver, &sent, (merged.end, has_ended));
             edge.at_least = before > 0 || sent.taken_before > 0;
         }
     }
@@ -81,20 +82,23 @@ pub(crate) fn merge(graph: &CheckedGraph, parts: &[Option<PartitionReport>]) -> 
 }
 
 /// Counters of an edge from one process to another: those of its two queues in series, and of the
-/// connection between them, and packets that are in transit and lost.
+/// connection between them, and packets that are in transit and lost. `end` is that of the run, and
+/// `has_ended` says that the process of the receiver has made its last report.
 fn across(
     sender: &EdgeCounts,
     receiver: &EdgeCounts,
     sent: &SentCounts,
-    end: RunEnd,
+    (end, has_ended): (RunEnd, bool),
 ) -> (EdgeCounts, u64, u64) {
     let SentCounts { lost, taken_before, dropped_before } = *sent;
     // What left the first queue and is neither in the second one nor known to be gone.
     let known = receiver.sent + taken_before + lost;
     let rest = sender.delivered.saturating_sub(known);
-    let (in_transit, lost) = match end {
-        RunEnd::Running => (rest, lost),
-        _ => (0, lost + rest),
+    let (in_transit, late, lost) = match (end, has_ended) {
+        (RunEnd::Running, _) => (rest, 0, lost),
+        // They arrived after the receiver had made its report, when it took nothing more.
+        (_, true) => (0, rest, lost),
+        (_, false) => (0, 0, lost + rest),
     };
     let counts = EdgeCounts {
         sent: sender.sent,
@@ -102,7 +106,7 @@ fn across(
         dropped_full: sender.dropped_full + receiver.dropped_full + dropped_before,
         dropped_age: sender.dropped_age + receiver.dropped_age,
         dropped_epoch: sender.dropped_epoch + receiver.dropped_epoch,
-        dropped_closed: sender.dropped_closed + receiver.dropped_closed,
+        dropped_closed: sender.dropped_closed + receiver.dropped_closed + late,
         depth: sender.depth + receiver.depth,
         peak: sender.peak.max(receiver.peak),
     };
@@ -138,11 +142,12 @@ mod tests {
         let sent = SentCounts { lost: 2, taken_before: 4, dropped_before: 1 };
         let check = |end, expected| {
             let (counts, in_transit, lost) = across(&sender, &receiver, &sent, end);
-            assert_eq!((in_transit, lost), expected);
+            assert_eq!((in_transit, lost, counts.dropped_closed), expected);
             let all = counts.delivered + counts.dropped() + counts.depth as u64;
             assert_eq!(counts.sent, all + in_transit + lost);
         };
-        check(RunEnd::Running, (2, 2));
-        check(RunEnd::Stopped, (0, 4));
+        check((RunEnd::Running, true), (2, 2, 0));
+        check((RunEnd::Stopped, true), (0, 2, 2));
+        check((RunEnd::Stopped, false), (0, 4, 0));
     }
 }

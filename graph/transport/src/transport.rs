@@ -501,7 +501,7 @@ impl Transport {
                 }
             }
             Control::Ask => self.answer(from),
-            Control::Figures { is_last, text, ends } => self.collect(from, is_last, &text, ends)?,
+            Control::Figures { text, ends } => self.collect(from, &text, ends)?,
         }
         Ok(())
     }

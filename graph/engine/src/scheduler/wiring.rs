@@ -251,11 +251,11 @@ impl Wiring<'_> {
         Connected { groups, outgoing, incoming }
     }
 
-    /// Queue of an edge to another process. Sync policies, credits and feedback concern its
-    /// receiver.
+    /// Queue of an edge to another process. Sync policies and in-flight limits concern its receiver.
     fn outgoing(&self, index: usize, sender: &Arc<Waker>) -> Arc<RemoteEdge> {
         let edge = &self.graph.edges[index];
-        let queue = Queue::new(edge.policy, self.interrupt_of(edge.to.0));
+        let queue =
+            Queue::new(edge.policy, self.interrupt_of(edge.to.0)).with_feedback(edge.feedback);
         RemoteEdge::new(queue, sender.clone(), self.bell(move |border| border.send(index)))
     }
 

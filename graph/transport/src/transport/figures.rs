@@ -9,7 +9,7 @@ use std::{
 
 use afferent_engine::Report;
 
-use super::{Progress, Transport};
+use super::{Edges, Progress, Transport};
 use crate::{
     control::{Control, PartitionReport, SentCounts},
     edges::Sender,
@@ -21,13 +21,7 @@ const END_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl Transport {
     /// Collects the figures of a partition.
-    pub(super) fn collect(
-        &self,
-        from: usize,
-        is_last: bool,
-        text: &str,
-        ends: bool,
-    ) -> Result<(), String> {
+    pub(super) fn collect(&self, from: usize, text: &str, ends: bool) -> Result<(), String> {
         const MOST: usize = 64 << 20;
         let mut progress = self.progress();
         progress.parts[from].push_str(text);
@@ -36,13 +30,13 @@ impl Transport {
         }
         if ends {
             let text = std::mem::take(&mut progress.parts[from]);
-            let report = serde_json::from_str(&text)
+            let report: PartitionReport = serde_json::from_str(&text)
                 .map_err(|error| format!("its report is damaged: {error}"))?;
-            progress.reports[from] = Some(report);
             progress.asked.remove(&from);
-            if is_last {
+            if report.is_last {
                 progress.ended.insert(from);
             }
+            progress.reports[from] = Some(report);
             drop(progress);
             self.changed.notify_all();
         }
@@ -55,7 +49,7 @@ impl Transport {
         // Reading them waits for every thread of the session.
         let answer = move || {
             let report = transport.figures.get().map(|read| read()).unwrap_or_default();
-            for message in transport.own_report(report).messages(false) {
+            for message in transport.own_report(report, false).messages() {
                 transport.send_control(to, &message);
             }
         };
@@ -77,7 +71,7 @@ impl Transport {
             self.send_control(partition, &Control::Ask);
         }
         let report = self.figures.get().map(|read| read()).unwrap_or_default();
-        let own = self.own_report(report);
+        let own = self.own_report(report, false);
         let progress = self.wait(Instant::now() + patience, |progress| progress.asked.is_empty());
         let mut reports = progress.reports.clone();
         drop(progress);
@@ -91,20 +85,11 @@ impl Transport {
         let Some(edges) = self.edges.get() else { return report };
         let is_sent = |_: &Progress| edges.senders.iter().flatten().all(Sender::is_ended);
         let end = || Instant::now() + END_TIMEOUT;
-        match edges.stop.is_asked() {
-            true => drop(self.wait(end(), is_sent)),
-            false => {
-                // A slow receiver may take as long as it needs.
-                while !is_sent(&Progress::default()) && !edges.stop.is_asked() {
-                    let soon = Instant::now() + Duration::from_millis(100);
-                    drop(self.wait(soon, is_sent));
-                }
-            }
-        }
-        let own = self.own_report(report);
+        self.wait_for_end(edges, is_sent);
+        let own = self.own_report(report, true);
         if self.here != self.main_of(self.here) {
             self.is_over.store(true, Ordering::Release);
-            for message in own.messages(true) {
+            for message in own.messages() {
                 self.send_control(self.main_of(self.here), &message);
             }
             // The main process closes the connection when it has the report.
@@ -114,20 +99,10 @@ impl Transport {
             return own.report;
         }
         let awaited = self.own_partitions();
-        let mut limit = None;
-        loop {
-            let soon = Instant::now() + Duration::from_millis(100);
-            let is_done =
-                |progress: &Progress| awaited.iter().all(|one| progress.ended.contains(one));
-            let progress = self.wait(soon, is_done);
-            if is_done(&progress) {
-                break;
-            }
-            drop(progress);
-            if edges.stop.is_asked() && Instant::now() >= *limit.get_or_insert_with(end) {
-                tracing::warn!("not every process has ended in {END_TIMEOUT:?}");
-                break;
-            }
+        let has_ended =
+            |progress: &Progress| awaited.iter().all(|one| progress.ended.contains(one));
+        if !self.wait_for_end(edges, has_ended) {
+            tracing::warn!("not every process has ended in {END_TIMEOUT:?}");
         }
         self.is_over.store(true, Ordering::Release);
         let mut reports = self.progress().reports.clone();
@@ -138,8 +113,27 @@ impl Transport {
         merged
     }
 
+    /// Waits until `done`: as long as it takes, but after a stop at most for [`END_TIMEOUT`].
+    /// Returns false if that has passed.
+    fn wait_for_end(&self, edges: &Edges, done: impl Fn(&Progress) -> bool) -> bool {
+        let mut limit = None;
+        loop {
+            let soon = Instant::now() + Duration::from_millis(50);
+            let progress = self.wait(soon, &done);
+            if done(&progress) {
+                return true;
+            }
+            drop(progress);
+            if edges.stop.is_asked()
+                && Instant::now() >= *limit.get_or_insert_with(|| Instant::now() + END_TIMEOUT)
+            {
+                return false;
+            }
+        }
+    }
+
     /// Report of this process with the counters of its edges to others.
-    fn own_report(&self, mut report: Report) -> PartitionReport {
+    fn own_report(&self, mut report: Report, is_last: bool) -> PartitionReport {
         let mut sent: Vec<(usize, SentCounts)> = Vec::new();
         let mut received_before = Vec::new();
         if let Some(edges) = self.edges.get() {
@@ -162,6 +156,6 @@ impl Transport {
                 }
             }
         }
-        PartitionReport { report, sent, received_before }
+        PartitionReport { report, is_last, sent, received_before }
     }
 }
