@@ -2,7 +2,10 @@
 
 use std::{
     cell::RefCell,
-    sync::atomic::{AtomicUsize, Ordering},
+    sync::{
+        Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
@@ -69,6 +72,9 @@ impl CdrMessage for Event {
 
 /// Number of running threads that have called a node.
 pub(crate) static THREADS: AtomicUsize = AtomicUsize::new(0);
+
+/// Serializes the tests that check [`THREADS`].
+pub(crate) static SERIAL: Mutex<()> = Mutex::new(());
 
 /// Decrements [`THREADS`] when the thread ends.
 struct ThreadGuard;

@@ -11,13 +11,19 @@ use afferent_transport::{
 };
 use fastrand::Rng;
 
-use crate::{graph_file, nodes::NODES, random_graphs::check_report, seeds};
+use crate::{
+    graph_file,
+    nodes::{NODES, SERIAL},
+    random_graphs::check_report,
+    seeds,
+};
 
 /// Default number of graphs.
 const DEFAULT_GRAPHS: u64 = 400;
 
 #[test]
 fn random_graphs_in_partitions_lose_no_packets() {
+    let _serial = SERIAL.lock();
     let (mut valid, mut crossing) = (0_u64, 0);
     seeds::for_each(seeds::env_number("AFFERENT_GRAPHS").unwrap_or(DEFAULT_GRAPHS), |seed| {
         let mut random = Rng::with_seed(seed);

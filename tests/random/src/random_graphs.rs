@@ -9,7 +9,7 @@ use fastrand::Rng;
 
 use crate::{
     graph_file,
-    nodes::{NODES, SOURCE_PACKETS, THREADS},
+    nodes::{NODES, SERIAL, SOURCE_PACKETS, THREADS},
     seeds,
 };
 
@@ -18,6 +18,7 @@ const DEFAULT_GRAPHS: u64 = 3000;
 
 #[test]
 fn random_graphs_are_rejected_or_lose_no_packets() {
+    let _serial = SERIAL.lock();
     let (mut valid, mut invalid, mut failed) = (0_u64, 0_u64, 0_u64);
     seeds::for_each(seeds::env_number("AFFERENT_GRAPHS").unwrap_or(DEFAULT_GRAPHS), |seed| {
         let mut random = Rng::with_seed(seed);
