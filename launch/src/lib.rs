@@ -19,6 +19,7 @@ mod devices;
 mod doctor;
 mod graph_file;
 mod log;
+mod merge;
 mod model;
 mod new;
 mod nodes;
@@ -63,6 +64,8 @@ enum Command {
     Run(run::RunArgs),
     /// Run a graph again on a recording, on a virtual clock
     Replay(replay::ReplayArgs),
+    /// Make one recording of those of the processes of a run
+    Merge(merge::MergeArgs),
     /// Run scenarios: a simulated user, and the expected behavior of a graph
     Test(test::TestArgs),
     /// Show the live figures of a graph that was started with --serve
@@ -93,6 +96,7 @@ impl App {
         let result = match command {
             Command::Run(args) => run::run(self, &args),
             Command::Replay(args) => replay::replay(self, &args),
+            Command::Merge(args) => merge::run(&args),
             Command::Test(args) => test::test(&self, &args),
             Command::Top(args) => top::top(&args),
             Command::Check(args) => graph_file::check(self, &args),

@@ -92,9 +92,23 @@ fn processes_give_the_same_results_as_one() {
     }
     let budget = &several.budgets[0];
     assert!(budget.measured > 100 && budget.kept, "its ends are in two processes: {budget:?}");
-    for name in ["run.mcap", "run.side.mcap", "run.log.mcap"] {
-        assert!(folder.path().join(name).is_file(), "{name}");
-    }
+    let parts = ["run.mcap", "run.side.mcap", "run.log.mcap"];
+    let afferent = |args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_afferent"));
+        let Output { status, stdout, stderr } =
+            command.current_dir(folder.path()).args(args).output().unwrap();
+        let text = [stdout, stderr].concat();
+        (status.success(), String::from_utf8(text).unwrap())
+    };
+    let merge = [&["merge"], &parts[..], &["--output", "all.mcap"]].concat();
+    let (merged, text) = afferent(&merge);
+    assert!(merged && text.contains("2 streams in all.mcap"), "{text}");
+    let (equal, text) = afferent(&["replay", "all.mcap", "graph.yaml", "--check"]);
+    assert!(equal, "{text}");
+    let (twice, text) = afferent(&["merge", "run.mcap", "run.mcap", "-o", "all.mcap"]);
+    assert!(!twice && text.contains("both have packets of wav/audio"), "{text}");
+    let (overwritten, text) = afferent(&["merge", "run.mcap", "run.log.mcap", "-o", "run.mcap"]);
+    assert!(!overwritten && text.contains("run.mcap would be overwritten"), "{text}");
 }
 
 /// Starts the graph at the pace of a clock; returns the run and the id of the process `name`.

@@ -9,6 +9,7 @@
 //! | `calls`    | calls of a run on the real clock, as a channel of its recording        |
 //! | `repeat`   | repeats the recorded calls node by node                                |
 //! | `compare`  | hashes the streams of a run and compares them with a recording         |
+//! | `merge`    | one recording of the recordings of several processes                   |
 //! | `trace`    | writes the calls of a run for `chrome://tracing` and Perfetto          |
 //! | `waterfall`| latency breakdown of each turn, from output to output                  |
 //! | `files`    | hashes of the files that a graph depends on                            |
@@ -25,6 +26,7 @@
 mod calls;
 mod compare;
 mod files;
+mod merge;
 mod new_file;
 mod queue;
 mod recorder;
@@ -37,6 +39,7 @@ mod writer;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use compare::{Compare, Difference, Skipped, StreamVerdict};
+pub use merge::{MergeError, MergeReport, merge};
 pub use new_file::NewFile;
 pub use queue::RecordOptions;
 pub use recorder::{RecordError, RecordReport, Recorder, StreamRecord};

@@ -306,9 +306,9 @@ impl Recording {
     }
 }
 
-type Messages = MessageReader<BufReader<File>>;
+pub(crate) type Messages = MessageReader<BufReader<File>>;
 
-fn messages(path: &Path) -> Result<Messages, ReplayError> {
+pub(crate) fn messages(path: &Path) -> Result<Messages, ReplayError> {
     let file = File::open(path)
         .map_err(|error| ReplayError::File { path: path.to_owned(), reason: error.to_string() })?;
     let options = LinearReaderOptions::default()

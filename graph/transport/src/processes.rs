@@ -141,8 +141,8 @@ impl Processes {
     ) -> Result<Arc<Self>, TransportError> {
         let graph = &transport.graph;
         let children = (0..graph.partitions.len()).map(|partition| {
-            let partition_ = &graph.partitions[partition];
-            let is_own = partition_.process.is_some() && partition_.machine == transport.here;
+            let found = &graph.partitions[partition];
+            let is_own = found.process.is_some() && found.machine == transport.here;
             is_own.then(|| Running {
                 child: None,
                 incarnation: 0,
