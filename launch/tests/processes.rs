@@ -250,6 +250,27 @@ fn a_killed_process_is_started_again_by_the_policy_of_its_nodes() {
 }
 
 #[test]
+fn a_stream_ends_if_its_sender_is_away_for_too_long() {
+    let folder = folder(5);
+    let graph = GRAPH.replace("on_error: stop", "on_error: {restart: {backoff: 2s, limit: 5}}");
+    let graph = graph.replace("audio: low.audio", "audio: {from: low.audio, loss_timeout: 100ms}");
+    fs::write(folder.path().join("graph.yaml"), graph).unwrap();
+    let (mut run, id) = start(folder.path(), &[], "side");
+    thread::sleep(Duration::from_millis(1000));
+    kill(id);
+    let lines = lines(&mut run);
+    assert!(run.wait().unwrap().success(), "{lines:?}");
+    let is_told =
+        |(_, line): &(Instant, String)| line.contains("low.audio -> out.audio: the sender is not");
+    assert!(lines.iter().any(is_told), "{lines:?}");
+    let report = report(folder.path());
+    check_accounts(&report);
+    // The other stream of the same node waits.
+    let [out, log] = ["out", "log"].map(|node| report.node(node).unwrap().packets_in);
+    assert!(out < 80 && log > out + 40, "{out} and {log} packets");
+}
+
+#[test]
 fn a_process_that_cannot_open_its_nodes_is_named() {
     let folder = folder(1);
     let graph = GRAPH.replace("rate: 8000", "rate: 8000, quality: 99");

@@ -186,6 +186,11 @@ impl Incoming {
         self.queue.send(|queue| queue.end());
     }
 
+    /// The receiver takes no more packets.
+    pub fn close(&self) {
+        self.queue.receive(|queue| queue.close());
+    }
+
     /// True if the receiver takes no more packets.
     pub fn is_closed(&self) -> bool {
         self.queue.is_closed()

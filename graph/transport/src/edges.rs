@@ -220,6 +220,8 @@ pub(crate) struct Receiver {
 struct ReceiverState {
     window: ReceiveWindow,
     incarnation: u32,
+    /// True from the loss of the sender until a packet of its next incarnation arrives.
+    is_lost: bool,
     /// Timestamp and restarts of the last packet.
     last: Option<(Timestamp, u32)>,
     ended: bool,
@@ -280,8 +282,15 @@ impl Receiver {
     /// Counts a packet and checks its header, which is `None` if the packet arrived before.
     fn accept(&self, head: &PacketHead) -> Result<Option<Header>, String> {
         let mut state = self.state();
-        if state.ended || head.incarnation < state.incarnation {
+        if head.incarnation < state.incarnation {
             // Of a process that was given up.
+            return Ok(None);
+        }
+        if state.ended {
+            // Its process came back too late: the next acknowledgment says so.
+            state.window.repeat_closed();
+            drop(state);
+            self.incoming.close();
             return Ok(None);
         }
         if head.incarnation > state.incarnation {
@@ -292,6 +301,7 @@ impl Receiver {
         if !state.window.receive(head.post) {
             return Ok(None);
         }
+        state.is_lost = false;
         let header = restarted(head);
         if let Some((at, restarts)) = state.last
             && header.at < at
@@ -327,10 +337,22 @@ impl Receiver {
         }
         state.window.restart(self.left());
         state.incarnation += 1;
+        state.is_lost = true;
         drop(state);
         if !returns {
             self.end();
         }
+    }
+
+    /// Ends the stream if its sender is still lost; returns the name of the edge then.
+    pub(crate) fn give_up(&self) -> Option<&str> {
+        let state = self.state();
+        let gives_up = state.is_lost && !state.ended;
+        drop(state);
+        gives_up.then(|| {
+            self.end();
+            self.name.as_str()
+        })
     }
 
     /// Packets of senders that ended unexpectedly.

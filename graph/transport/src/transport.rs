@@ -6,7 +6,8 @@ use std::{
         Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak,
         atomic::{AtomicBool, Ordering},
     },
-    time::Instant,
+    thread,
+    time::{Duration, Instant},
 };
 
 use afferent_core::ForeignBytes;
@@ -528,7 +529,7 @@ impl Transport {
     }
 
     /// The process of `partition` has ended unexpectedly.
-    fn lost(&self, partition: usize, returns: bool) {
+    fn lost(self: &Arc<Self>, partition: usize, returns: bool) {
         let Some(edges) = self.edges.get() else { return };
         let is_through = |other: usize| other == partition;
         for sender in edges.senders.iter().flatten().filter(|sender| is_through(sender.to)) {
@@ -541,8 +542,14 @@ impl Transport {
             if !is_through(receiver.from) {
                 continue;
             }
-            match self.graph.edges[receiver.incoming.edge].on_loss {
-                OnLoss::Wait => receiver.lose(returns),
+            let edge = &self.graph.edges[receiver.incoming.edge];
+            match edge.on_loss {
+                OnLoss::Wait => {
+                    receiver.lose(returns);
+                    if let Some(timeout) = edge.loss_timeout.filter(|_| returns) {
+                        self.limit_loss(receiver.incoming.edge, timeout);
+                    }
+                }
                 OnLoss::End => receiver.lose(false),
                 OnLoss::Stop => {
                     receiver.lose(false);
@@ -552,8 +559,22 @@ impl Transport {
         }
     }
 
+    /// Ends the stream of an edge if its sender is not back after `timeout`.
+    fn limit_loss(self: &Arc<Self>, edge: usize, timeout: Duration) {
+        let transport = Arc::downgrade(self);
+        let give_up = move || {
+            thread::sleep(timeout);
+            let Some(transport) = transport.upgrade() else { return };
+            let receiver = transport.edges.get().and_then(|edges| edges.receivers[edge].as_ref());
+            if let Some(name) = receiver.and_then(Receiver::give_up) {
+                tracing::warn!("edge {name}: the sender is not back after {timeout:?}; it ends");
+            }
+        };
+        drop(thread::Builder::new().name("loss".to_owned()).spawn(give_up));
+    }
+
     /// The connection to the process of `partition` has ended.
-    fn gone(&self, partition: usize, reason: &str) {
+    fn gone(self: &Arc<Self>, partition: usize, reason: &str) {
         self.links()[partition] = None;
         let has_ended = self.progress().ended.contains(&partition);
         if has_ended || self.is_over.load(Ordering::Acquire) {

@@ -150,6 +150,11 @@ impl ReceiveWindow {
         };
     }
 
+    /// The next acknowledgment says once more that the receiver is closed.
+    pub fn repeat_closed(&mut self) {
+        self.told_closed = false;
+    }
+
     /// Packets of earlier incarnations of the sender, whose own counters are gone.
     pub fn received_before(&self) -> u64 {
         self.received_before
