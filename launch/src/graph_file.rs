@@ -103,9 +103,9 @@ pub(crate) fn check(app: App, args: &CheckArgs) -> anyhow::Result<ExitCode> {
     let (nodes, edges) = (counted(nodes, "node"), counted(edges, "edge"));
     let mut text = format!("{}: {nodes} and {edges}, ready to run\n", graph.name);
     // Cycles have been reported.
-    if let Ok(plan) = Plan::new(graph, Threads::Auto) {
-        text += &format!("\n{}", aligned(&thread_rows(graph, &plan)));
-        text += &format!("\n{}", aligned(&edge_rows(graph, &plan)));
+    if let Some(threads) = threads(graph) {
+        text += &format!("\n{}", aligned(&thread_rows(graph, &threads)));
+        text += &format!("\n{}", aligned(&edge_rows(graph, &threads)));
     }
     text += &format!("\n{}", aligned(&pool_rows(graph)));
     crate::print(&text)?;
@@ -116,27 +116,22 @@ fn row<const N: usize>(cells: [&str; N]) -> Vec<String> {
     cells.map(str::to_owned).to_vec()
 }
 
-/// Nodes of each thread, with the partition of the thread.
-fn threads(graph: &CheckedGraph, plan: &Plan) -> Vec<(usize, Vec<usize>)> {
+/// Nodes of each thread, with the partition of the thread; `None` if nodes form a cycle.
+fn threads(graph: &CheckedGraph) -> Option<Vec<(usize, Vec<usize>)>> {
     let mut threads = Vec::new();
     for partition in 0..graph.partitions.len() {
-        for members in &plan.groups {
-            let members = members.iter().copied();
-            let members = members.filter(|node| graph.partition_of(*node) == partition);
-            let members: Vec<_> = members.collect();
-            if !members.is_empty() {
-                threads.push((partition, members));
-            }
-        }
+        let is_here = |node| graph.partition_of(node) == partition;
+        let plan = Plan::partition(graph, Threads::Auto, is_here).ok()?;
+        threads.extend(plan.groups.into_iter().map(|members| (partition, members)));
     }
-    threads
+    Some(threads)
 }
 
 /// Rows of the thread table: process, nodes and schedule of each thread.
-fn thread_rows(graph: &CheckedGraph, plan: &Plan) -> Vec<Vec<String>> {
+fn thread_rows(graph: &CheckedGraph, threads: &[(usize, Vec<usize>)]) -> Vec<Vec<String>> {
     let is_one = graph.partitions.len() == 1;
     let mut rows = vec![row(["thread", "process", "nodes", "asks for"])];
-    for (number, (partition, members)) in threads(graph, plan).into_iter().enumerate() {
+    for (number, (partition, members)) in threads.iter().enumerate() {
         let members: Vec<_> = members.iter().map(|index| &graph.nodes[*index]).collect();
         let names: Vec<_> = members.iter().map(|node| node.name.as_str()).collect();
         let wishes = members.iter().flat_map(|node| {
@@ -146,7 +141,7 @@ fn thread_rows(graph: &CheckedGraph, plan: &Plan) -> Vec<Vec<String>> {
             cpu.into_iter().chain(priority).chain(spin.map(|spin| format!("spin {spin:?}")))
         });
         let wishes: Vec<_> = wishes.collect();
-        let process = graph.partition_name(partition);
+        let process = graph.partition_name(*partition);
         rows.push(vec![number.to_string(), process, names.join(", "), wishes.join(", ")]);
     }
     if is_one {
@@ -156,8 +151,8 @@ fn thread_rows(graph: &CheckedGraph, plan: &Plan) -> Vec<Vec<String>> {
 }
 
 /// Rows of the edge table: route, queue policy and limits.
-fn edge_rows(graph: &CheckedGraph, plan: &Plan) -> Vec<Vec<String>> {
-    let thread = |index: usize| plan.groups.iter().position(|group| group.contains(&index));
+fn edge_rows(graph: &CheckedGraph, threads: &[(usize, Vec<usize>)]) -> Vec<Vec<String>> {
+    let thread = |node| threads.iter().position(|(_, members)| members.contains(&node));
     let mut rows = vec![row(["edge", "way", "when full", "queue", "in flight"])];
     rows.extend(graph.edges.iter().map(|edge| {
         let from = graph.port_name(edge.from, PortKind::Output);

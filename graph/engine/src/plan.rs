@@ -34,7 +34,7 @@ impl Plan {
     ///
     /// # Errors
     /// As [`Plan::new`].
-    pub(crate) fn partition(
+    pub fn partition(
         graph: &CheckedGraph,
         threads: Threads,
         is_here: impl Fn(usize) -> bool,
