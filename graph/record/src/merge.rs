@@ -1,14 +1,14 @@
 //! One recording of the recordings of several processes.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
-    fs,
+    collections::BTreeMap,
+    fs::{self, File},
     io::BufWriter,
     path::{Path, PathBuf},
 };
 
 use mcap::{
-    Attachment, McapError, Message, Summary, WriteOptions,
+    Channel, McapError, Message, Summary, WriteOptions,
     read::attachment,
     records::{MessageHeader, Metadata},
 };
@@ -119,17 +119,21 @@ fn write(inputs: &[PathBuf], readers: &mut [Reader], output: &Path) -> Result<u6
         let bytes = fs::read(first)?;
         let summary = Summary::read(&bytes)?;
         for index in summary.iter().flat_map(|summary| &summary.attachment_indexes) {
-            let Attachment { log_time, create_time, name, media_type, data } =
-                attachment(&bytes, index)?;
-            out.attach(&Attachment { log_time, create_time, name, media_type, data })?;
+            out.attach(&attachment(&bytes, index)?)?;
         }
         let hashes = files::recorded(first)?;
         out.write_metadata(&Metadata { name: files::METADATA.to_owned(), metadata: hashes })?;
     }
     readers.iter_mut().for_each(Reader::advance);
-    let mut channels: BTreeMap<String, u16> = BTreeMap::new();
+    let mut channels = Channels::default();
+    // Outputs that sent nothing have a stream, too.
+    for reader in &*readers {
+        for channel in (0..=u16::MAX).filter_map(|id| reader.messages.get_channel(id)) {
+            channels.add(&mut out, &channel)?;
+        }
+    }
     let mut written = 0;
-    // Of messages of one time, those of the earlier recording come first.
+    // At equal times, messages of the earlier recording come first.
     while let Some(reader) = readers
         .iter_mut()
         .filter(|reader| reader.next.is_some())
@@ -137,26 +141,8 @@ fn write(inputs: &[PathBuf], readers: &mut [Reader], output: &Path) -> Result<u6
     {
         let Some(message) = reader.next.take() else { break };
         reader.advance();
-        let id = match channels.get(&message.channel.topic) {
-            Some(id) => *id,
-            None => {
-                let schema = match &message.channel.schema {
-                    Some(schema) => out.add_schema(&schema.name, &schema.encoding, &schema.data)?,
-                    None => 0,
-                };
-                let channel = &message.channel;
-                let id = out.add_channel(
-                    schema,
-                    &channel.topic,
-                    &channel.message_encoding,
-                    &channel.metadata,
-                )?;
-                channels.insert(channel.topic.clone(), id);
-                id
-            }
-        };
         let header = MessageHeader {
-            channel_id: id,
+            channel_id: channels.add(&mut out, &message.channel)?,
             sequence: message.sequence,
             log_time: message.log_time,
             publish_time: message.publish_time,
@@ -164,20 +150,31 @@ fn write(inputs: &[PathBuf], readers: &mut [Reader], output: &Path) -> Result<u6
         out.write_to_known_channel(&header, &message.data)?;
         written += 1;
     }
-    // Outputs that sent nothing have a stream, too.
-    let known: BTreeSet<String> = channels.into_keys().collect();
-    for reader in readers {
-        for channel in (0..=u16::MAX).filter_map(|id| reader.messages.get_channel(id)) {
-            if known.contains(&channel.topic) {
-                continue;
-            }
-            let schema = match &channel.schema {
-                Some(schema) => out.add_schema(&schema.name, &schema.encoding, &schema.data)?,
-                None => 0,
-            };
-            out.add_channel(schema, &channel.topic, &channel.message_encoding, &channel.metadata)?;
-        }
-    }
     out.finish()?;
     Ok(written)
+}
+
+/// Channels of the output, by their topic.
+#[derive(Default)]
+struct Channels(BTreeMap<String, u16>);
+
+impl Channels {
+    /// Number of the channel in the output, which gets it if it has none of this topic.
+    fn add(
+        &mut self,
+        out: &mut mcap::Writer<BufWriter<File>>,
+        channel: &Channel<'_>,
+    ) -> Result<u16, McapError> {
+        if let Some(id) = self.0.get(&channel.topic) {
+            return Ok(*id);
+        }
+        let schema = match &channel.schema {
+            Some(schema) => out.add_schema(&schema.name, &schema.encoding, &schema.data)?,
+            None => 0,
+        };
+        let Channel { topic, message_encoding, metadata, .. } = channel;
+        let id = out.add_channel(schema, topic, message_encoding, metadata)?;
+        self.0.insert(topic.clone(), id);
+        Ok(id)
+    }
 }
