@@ -129,12 +129,11 @@ fn start(folder: &Path, args: &[&str], name: &str) -> (Child, u32) {
 /// Process id of the child that runs the partition `name`; partitions are numbered in their order.
 fn child(parent: u32, name: &str) -> Option<u32> {
     let number = if name == "side" { "1:" } else { "2:" };
-    let text = fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).ok()?;
     // Children may be started by any thread.
     let threads = fs::read_dir(format!("/proc/{parent}/task")).ok()?;
     let all =
         threads.filter_map(|thread| fs::read_to_string(thread.ok()?.path().join("children")).ok());
-    let all = all.chain([text]).collect::<Vec<_>>().join(" ");
+    let all = all.collect::<Vec<_>>().join(" ");
     all.split_whitespace().filter_map(|id| id.parse().ok()).find(|id: &u32| {
         let environment = fs::read(format!("/proc/{id}/environ")).unwrap_or_default();
         let text = String::from_utf8_lossy(&environment).into_owned();

@@ -49,15 +49,16 @@ pub trait Border: Send + Sync {
     /// An interrupt of this process began `epoch`. Must not block.
     fn interrupted(&self, epoch: u32);
 
-    /// A packet of `trace` has passed the start or the end of a budget of the graph at `real_ns`.
-    /// Returns false if the budget is measured in this process. Must not block.
+    /// A packet of `trace` has passed an end of a budget at `real_ns`: its start or not. Called for
+    /// budgets with an end in another process. Returns false if the budget is measured in this
+    /// process. Must not block.
     fn passed(&self, budget: usize, starts: bool, trace: u64, real_ns: u64) -> bool;
 
     /// The run was asked to stop. Must not block.
     fn stopped(&self);
 }
 
-/// What a [`Border`] needs of a run.
+/// Parts of a run that a [`Border`] uses.
 pub struct BorderEnds {
     /// Edges to other processes, in the order of the graph.
     pub outgoing: Vec<Outgoing>,

@@ -14,11 +14,11 @@ use std::{
 use afferent_graph::{OpenCx, SessionStart, Timestamp};
 
 use crate::{
-    BorderEnds, Budgets, ClockKind, Failure, FailureKind, Handled, Incoming, InterruptHandle,
-    Outgoing, Plan, Report, RunError, RunOptions, SessionClock, StopHandle,
+    Border, BorderEnds, Budgets, ClockKind, Failure, FailureKind, Handled, Incoming,
+    InterruptHandle, Outgoing, Plan, Report, RunError, RunOptions, SessionClock, StopHandle,
     clock::{Clock, lockstep::Lockstep},
     edge::RemoteEdge,
-    metrics::budget,
+    metrics::budget::{self, Tell},
     run::{
         board::{Board, WatchHandle},
         snapshot,
@@ -99,13 +99,7 @@ impl Session {
         };
         let wakers: Vec<_> = plan.groups.iter().map(|_| Arc::new(Waker::default())).collect();
         let interrupt = wiring::interrupt(graph, &plan, &options, &wakers);
-        let meters = budget::meters(graph, |index| {
-            let border = Arc::downgrade(border.as_ref()?);
-            Some(Box::new(move |starts, trace, real_ns| {
-                let border = border.upgrade();
-                border.is_some_and(|border| border.passed(index, starts, trace, real_ns))
-            }))
-        });
+        let meters = budget::meters(graph, |index| tell_of_budget(graph, border.as_ref()?, index));
         let needs_watermark_of = wiring::needs_watermark_of(graph, &plan);
         let wiring =
             Wiring { graph, plan: &plan, options: &options, interrupt, meters, needs_watermark_of };
@@ -248,6 +242,19 @@ impl Drop for Session {
             self.shared.stop.stop();
         }
     }
+}
+
+/// Tells `border` of packets at the ends of a budget, if one of them is in another process.
+fn tell_of_budget(graph: &CheckedGraph, border: &Arc<dyn Border>, index: usize) -> Option<Tell> {
+    let budget = &graph.budgets[index];
+    let is_here = [budget.from, budget.to].iter().all(|end| border.is_here(end.node));
+    let border = Arc::downgrade(border);
+    (!is_here).then(|| -> Tell {
+        Box::new(move |starts, trace, real_ns| {
+            let border = border.upgrade();
+            border.is_some_and(|border| border.passed(index, starts, trace, real_ns))
+        })
+    })
 }
 
 /// Ends of the edges to and from other processes.

@@ -1,6 +1,6 @@
 //! The two ends of an edge between processes, over whatever link leads to the other one.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use afferent_core::ForeignBytes;
 use afferent_engine::{EdgeCounts, Incoming, InterruptHandle, Outgoing, SentWatermark, ToSend};
@@ -11,6 +11,7 @@ use crate::{
     control::SentCounts,
     frame::{self, Ack, Head, PacketHead},
     link::{Link, LinkError},
+    lock,
     window::{Left, ReceiveWindow, SendWindow},
 };
 
@@ -51,7 +52,8 @@ struct SenderState {
     /// Last watermark that was sent.
     watermark: Option<SentWatermark>,
     ended: bool,
-    counts: SentCounts,
+    /// Packets that could not be sent.
+    unsent: u64,
     /// Memory for messages.
     message: Vec<u8>,
     told_fault: bool,
@@ -70,7 +72,7 @@ impl Sender {
             pending: None,
             watermark: None,
             ended: false,
-            counts: SentCounts::default(),
+            unsent: 0,
             message: Vec::new(),
             told_fault: false,
         };
@@ -78,20 +80,15 @@ impl Sender {
     }
 
     fn state(&self) -> MutexGuard<'_, SenderState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// Sends what the window allows.
     pub(crate) fn pump(&self, link: &Arc<dyn Link>) {
         let mut state = self.state();
         while !state.ended && state.window.is_open() {
-            if let Some(packet) = state.pending.take() {
-                if !self.send(&mut state, link, packet) {
-                    return;
-                }
-                continue;
-            }
-            match self.outgoing.next() {
+            let next = state.pending.take().map(ToSend::Packet);
+            match next.unwrap_or_else(|| self.outgoing.next()) {
                 ToSend::Packet(packet) => {
                     if !self.send(&mut state, link, packet) {
                         return;
@@ -144,7 +141,7 @@ impl Sender {
                     self.tell_fault(state, &error.to_string());
                 }
                 // The queue has counted it as delivered.
-                state.counts.lost += 1;
+                state.unsent += 1;
                 true
             }
         }
@@ -164,7 +161,7 @@ impl Sender {
     /// Takes over the counters of the receiver.
     ///
     /// # Errors
-    /// What is impossible about them.
+    /// The contradiction in them.
     pub(crate) fn acknowledge(&self, ack: &Ack) -> Result<(), String> {
         let acknowledged = self.state().window.acknowledge(ack);
         acknowledged.map_err(|reason| format!("edge {}: {reason}", self.name))?;
@@ -178,7 +175,7 @@ impl Sender {
     pub(crate) fn close(&self) {
         let mut state = self.state();
         state.ended = true;
-        state.counts.lost += u64::from(state.pending.take().is_some());
+        state.unsent += u64::from(state.pending.take().is_some());
         drop(state);
         self.outgoing.close();
     }
@@ -186,10 +183,7 @@ impl Sender {
     /// The process of the receiver is gone.
     pub(crate) fn lose(&self) {
         let mut state = self.state();
-        let (taken, dropped) = state.window.taken();
-        state.counts.taken_before += taken;
-        state.counts.dropped_before += dropped;
-        state.counts.lost += state.window.lose();
+        state.window.lose();
         state.watermark = None;
     }
 
@@ -200,7 +194,9 @@ impl Sender {
 
     pub(crate) fn counts(&self) -> (EdgeCounts, SentCounts) {
         let state = self.state();
-        (self.outgoing.counts(), state.counts)
+        let (taken_before, dropped_before) = state.window.taken_before();
+        let lost = state.window.lost() + state.unsent;
+        (self.outgoing.counts(), SentCounts { lost, taken_before, dropped_before })
     }
 }
 
@@ -239,13 +235,13 @@ impl Receiver {
     }
 
     fn state(&self) -> MutexGuard<'_, ReceiverState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// Handles a message of the sender.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The field that is wrong.
     pub(crate) fn receive(
         &self,
         head: &Head,
@@ -283,7 +279,7 @@ impl Receiver {
     fn accept(&self, head: &PacketHead) -> Result<Option<Header>, String> {
         let mut state = self.state();
         if head.incarnation < state.incarnation {
-            // Of a process that was given up.
+            // An earlier process, which is lost, has sent it.
             return Ok(None);
         }
         if state.ended {

@@ -15,8 +15,10 @@
 //! | `local` | connection within a machine: shared memory and a socket |
 //! | `processes` | starts the other processes of the machine, and starts them again |
 //! | `witness` | tells the first process of packets for the waterfall |
+//! | `clock` | the monotonic clock that the processes of a machine share |
 //! | `report`, `shape`, `control` | reports of all processes, comparison of graphs, control messages |
 
+mod clock;
 mod control;
 mod edges;
 pub mod frame;
@@ -29,6 +31,14 @@ mod transport;
 pub mod window;
 mod witness;
 
+pub use clock::monotonic_ns;
 pub use processes::{Process, Processes, Program};
-pub use transport::{Transport, TransportError, Watch};
+pub use transport::{Transport, TransportError};
 pub use witness::Witness;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Locks `mutex`. A panic of another thread leaves the state consistent.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

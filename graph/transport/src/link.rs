@@ -48,7 +48,7 @@ pub trait Inbox: Send + Sync {
     /// does not keep to the protocol; then the link is closed.
     ///
     /// # Errors
-    /// What is wrong with the message.
+    /// The part of the message that is wrong.
     fn receive(&self, message: &[u8], bulk: ForeignBytes) -> Result<(), String>;
 
     /// Memory of the link is free again: [`LinkError::Full`] packets can be sent.

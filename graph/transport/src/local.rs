@@ -14,7 +14,7 @@ use std::{
     mem::MaybeUninit,
     os::fd::{AsFd, OwnedFd},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        Arc, Mutex, MutexGuard, Weak,
         atomic::{AtomicBool, Ordering},
     },
     thread,
@@ -36,6 +36,7 @@ use rustix::{
 use crate::{
     frame::{self, Bulk, FrameError, Head},
     link::{Inbox, Link, LinkError},
+    lock,
 };
 
 mod segments;
@@ -118,7 +119,7 @@ impl LocalLink {
     }
 
     fn out(&self) -> MutexGuard<'_, Out> {
-        self.out.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.out)
     }
 
     /// Sends a message, now or as soon as the socket takes it.

@@ -7,7 +7,7 @@ use std::{
     os::{fd::OwnedFd, unix::process::ExitStatusExt},
     path::PathBuf,
     process::{Child, Command, ExitStatus, Stdio},
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, Mutex, MutexGuard, Weak},
     thread,
     time::{Duration, Instant},
 };
@@ -16,10 +16,7 @@ use afferent_engine::Restarts;
 use afferent_graph::Timestamp;
 use afferent_spec::{CheckedGraph, OnError, Restart};
 
-use crate::{
-    Transport, TransportError, Watch,
-    local::{self, LocalLink},
-};
+use crate::{Transport, TransportError, local, lock};
 
 /// Environment variable that tells a process which partition it runs.
 const VARIABLE: &str = "AFFERENT_PROCESS";
@@ -81,13 +78,10 @@ impl Process {
     /// [`TransportError::Process`].
     pub fn connect(self, transport: &Arc<Transport>) -> Result<(), TransportError> {
         let main = transport.graph.partitions.get(self.partition).map_or(0, |found| found.machine);
-        let link = LocalLink::start(self.socket, "main", transport.inbox(main));
-        let link = link.map_err(|error| TransportError::Process {
-            process: "main".to_owned(),
+        transport.connect_local(main, self.socket).map_err(|error| TransportError::Process {
+            process: transport.graph.partition_name(main),
             reason: error.to_string(),
-        })?;
-        transport.connect_link(main, link);
-        Ok(())
+        })
     }
 }
 
@@ -159,7 +153,10 @@ impl Processes {
             children,
             own: own.clone(),
         });
-        transport.watch(Arc::new(Watcher(Arc::downgrade(&processes))));
+        let own = Arc::downgrade(&processes);
+        transport.gone_by(move |partition| {
+            own.upgrade().is_some_and(|processes| processes.gone(partition))
+        });
         let own = processes.children().iter().map(Option::is_some).collect::<Vec<_>>();
         for (partition, _) in own.iter().enumerate().filter(|(_, is_own)| **is_own) {
             processes.spawn(partition).map_err(|error| TransportError::Process {
@@ -171,7 +168,7 @@ impl Processes {
     }
 
     fn children(&self) -> MutexGuard<'_, Vec<Option<Running>>> {
-        self.children.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.children)
     }
 
     /// Starts the process of `partition` and connects to it.
@@ -187,11 +184,7 @@ impl Processes {
         drop(children);
         // Closes this process's copy of the other end.
         drop(command);
-        let name = self.transport.graph.partition_name(partition);
-        let inbox = self.transport.inbox(partition);
-        let link = LocalLink::start(ours, &name, inbox)?;
-        self.transport.connect_link(partition, link);
-        Ok(())
+        self.transport.connect_local(partition, ours)
     }
 
     /// Waits for the end of the processes, and kills those that do not end.
@@ -252,14 +245,6 @@ impl Drop for Processes {
                 drop(child.wait());
             }
         }
-    }
-}
-
-struct Watcher(Weak<Processes>);
-
-impl Watch for Watcher {
-    fn gone(&self, partition: usize, _reason: &str) -> bool {
-        self.0.upgrade().is_some_and(|processes| processes.gone(partition))
     }
 }
 

@@ -34,7 +34,7 @@ pub(crate) fn merge(graph: &CheckedGraph, parts: &[Option<PartitionReport>]) -> 
         }
     }
     for (index, edge) in graph.edges.iter().enumerate() {
-        let (from, to) = (graph.nodes[edge.from.0].partition, graph.nodes[edge.to.0].partition);
+        let (from, to) = (graph.partition_of(edge.from.0), graph.partition_of(edge.to.0));
         let report_of = |partition| part(partition).and_then(|part| part.report.edges.get(index));
         if let Some(receiver) = report_of(to) {
             merged.edges[index] = receiver.clone();
@@ -91,7 +91,7 @@ fn across(
     (end, has_ended): (RunEnd, bool),
 ) -> (EdgeCounts, u64, u64) {
     let SentCounts { lost, taken_before, dropped_before } = *sent;
-    // What left the first queue and is neither in the second one nor known to be gone.
+    // Packets that left the first queue, did not reach the second one and are not known as lost.
     let known = receiver.sent + taken_before + lost;
     let rest = sender.delivered.saturating_sub(known);
     let (in_transit, late, lost) = match (end, has_ended) {

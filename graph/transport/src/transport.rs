@@ -2,6 +2,8 @@
 
 use std::{
     collections::{BTreeSet, VecDeque},
+    io,
+    os::fd::OwnedFd,
     sync::{
         Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak,
         atomic::{AtomicBool, Ordering},
@@ -22,7 +24,8 @@ use crate::{
     edges::{Receiver, Sender},
     frame::{self, Ack, Head},
     link::{Inbox, Link, LinkError},
-    shape,
+    local::LocalLink,
+    lock, shape,
 };
 
 mod border;
@@ -53,12 +56,6 @@ pub enum TransportError {
     },
 }
 
-/// Told of the end of processes that were to go on.
-pub trait Watch: Send + Sync {
-    /// The connection to the process of `partition` has ended. Returns true if it is started again.
-    fn gone(&self, partition: usize, reason: &str) -> bool;
-}
-
 /// Connections of this process to the others of its graph.
 ///
 /// The main process of a machine is connected to the other processes of the machine and to the main
@@ -80,13 +77,17 @@ pub struct Transport {
     edges: OnceLock<Edges>,
     progress: Mutex<Progress>,
     changed: Condvar,
-    watch: OnceLock<Arc<dyn Watch>>,
+    /// Told of processes that end unexpectedly.
+    gone: OnceLock<Box<Gone>>,
     is_over: AtomicBool,
 }
 
 /// Index of an output in [`CheckedGraph::waterfall`], time at which a packet left it, and its
 /// header.
 type Reached = dyn Fn(usize, Timestamp, &Header) + Send + Sync;
+
+/// Index of the partition of a process that has ended; returns true if it is started again.
+type Gone = dyn Fn(usize) -> bool + Send + Sync;
 
 /// Ends of the edges to other processes, and handles of the run.
 struct Edges {
@@ -115,7 +116,7 @@ struct Relayed {
     bulk: ForeignBytes,
 }
 
-/// What the other processes have told.
+/// State of the other processes, as far as they have reported it.
 #[derive(Default)]
 struct Progress {
     /// Partitions whose nodes are open.
@@ -184,17 +185,19 @@ impl Transport {
             edges: OnceLock::new(),
             progress: Mutex::new(progress),
             changed: Condvar::new(),
-            watch: OnceLock::new(),
+            gone: OnceLock::new(),
             is_over: AtomicBool::new(false),
         }))
     }
 
-    /// Sets what is told of processes that end unexpectedly. Without it, they do not return.
-    pub fn watch(&self, watch: Arc<dyn Watch>) {
-        drop(self.watch.set(watch));
+    /// Sets a function that is called with the partition of each process that ends unexpectedly. It
+    /// returns true if the process is started again; without it, none is.
+    pub fn gone_by(&self, gone: impl Fn(usize) -> bool + Send + Sync + 'static) {
+        drop(self.gone.set(Box::new(gone)));
     }
 
-    /// Sets what is told of packets that leave outputs of the waterfall in other processes.
+    /// Sets a function that is called for packets that leave outputs of the waterfall in other
+    /// processes.
     pub fn reached_by(&self, reached: impl Fn(usize, Timestamp, &Header) + Send + Sync + 'static) {
         drop(self.reached.set(Box::new(reached)));
     }
@@ -204,20 +207,31 @@ impl Transport {
         Arc::new(Peer { transport: Arc::downgrade(self), partition })
     }
 
+    /// Starts a local link to the process of `partition` over one end of a
+    /// [`pair`](crate::local::pair), and adds it.
+    ///
+    /// # Errors
+    /// The error of the system.
+    pub fn connect_local(self: &Arc<Self>, partition: usize, socket: OwnedFd) -> io::Result<()> {
+        let link = LocalLink::start(socket, &self.name(partition), self.inbox(partition))?;
+        self.connect_link(partition, link);
+        Ok(())
+    }
+
     /// Adds the link to the process of `partition`.
     pub fn connect_link(&self, partition: usize, link: Arc<dyn Link>) {
         self.links()[partition] = Some(Connection { link, has_joined: false });
     }
 
     fn links(&self) -> MutexGuard<'_, Vec<Option<Connection>>> {
-        self.links.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.links)
     }
 
     fn progress(&self) -> MutexGuard<'_, Progress> {
-        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.progress)
     }
 
-    /// Changes what the other processes have told, and wakes the threads that wait for it.
+    /// Changes the state of the other processes, and wakes the threads that wait for it.
     fn tell(&self, change: impl FnOnce(&mut Progress)) {
         change(&mut self.progress());
         self.changed.notify_all();
@@ -272,8 +286,7 @@ impl Transport {
         if let Some(connection) = &mut self.links()[partition] {
             connection.has_joined = true;
         }
-        self.relay(partition)
-            .unwrap_or_else(|reason| tracing::error!("a packet is lost: {reason}"));
+        self.relay(partition);
         self.pump_all();
     }
 
@@ -355,8 +368,8 @@ impl Transport {
         match &head {
             Head::Packet(packet) | Head::End(packet) | Head::Watermark(packet) => {
                 let edge = self.edge(packet.edge)?;
-                let to = self.graph.nodes[edge.to.0].partition;
-                if self.next_hop(self.graph.nodes[edge.from.0].partition) != from {
+                let to = self.graph.partition_of(edge.to.0);
+                if self.next_hop(self.graph.partition_of(edge.from.0)) != from {
                     return Err(format!("it sends to edge {}, which is not its own", packet.edge));
                 }
                 if to != self.here {
@@ -372,8 +385,8 @@ impl Transport {
             }
             Head::Ack(ack) => {
                 let edge = self.edge(ack.edge)?;
-                let to = self.graph.nodes[edge.from.0].partition;
-                if self.next_hop(self.graph.nodes[edge.to.0].partition) != from {
+                let to = self.graph.partition_of(edge.from.0);
+                if self.next_hop(self.graph.partition_of(edge.to.0)) != from {
                     return Err(format!("it acknowledges edge {}, which is not its own", ack.edge));
                 }
                 if to != self.here {
@@ -420,38 +433,35 @@ impl Transport {
         };
         let relayed = Relayed { head: *head, message: message[..meta].to_vec(), bulk };
         self.relays()[to].push_back(relayed);
-        self.relay(to)
+        self.relay(to);
+        Ok(())
     }
 
     fn relays(&self) -> MutexGuard<'_, Vec<VecDeque<Relayed>>> {
-        self.relays.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.relays)
     }
 
     /// Passes on what the link to the process of `to` takes.
-    fn relay(&self, to: usize) -> Result<(), String> {
+    fn relay(&self, to: usize) {
         let mut relays = self.relays();
         let link = match self.connection_to(to) {
             Some(Connection { link, has_joined: true }) => link,
-            Some(_) => return Ok(()),
-            None => {
-                // Their senders count them as lost.
-                relays[to].clear();
-                return Ok(());
-            }
+            Some(_) => return,
+            // Their senders count them as lost.
+            None => return relays[to].clear(),
         };
         while let Some(Relayed { head, message, bulk }) = relays[to].front_mut() {
             if matches!(head, Head::Packet(_)) {
                 match link.send_packet(message, bulk.as_slice()) {
                     Ok(()) => {}
-                    Err(LinkError::Full) => return Ok(()),
-                    Err(error) => return Err(error.to_string()),
+                    Err(LinkError::Full) => return,
+                    Err(error) => tracing::error!("a packet is lost: {error}"),
                 }
             } else {
                 link.send(head, &message[frame::HEAD..]);
             }
             relays[to].pop_front();
         }
-        Ok(())
     }
 
     fn edge(&self, index: u16) -> Result<&Edge, String> {
@@ -531,17 +541,13 @@ impl Transport {
     /// The process of `partition` has ended unexpectedly.
     fn lost(self: &Arc<Self>, partition: usize, returns: bool) {
         let Some(edges) = self.edges.get() else { return };
-        let is_through = |other: usize| other == partition;
-        for sender in edges.senders.iter().flatten().filter(|sender| is_through(sender.to)) {
+        for sender in edges.senders.iter().flatten().filter(|sender| sender.to == partition) {
             sender.lose();
             if !returns {
                 sender.close();
             }
         }
-        for receiver in edges.receivers.iter().flatten() {
-            if !is_through(receiver.from) {
-                continue;
-            }
+        for receiver in edges.receivers.iter().flatten().filter(|one| one.from == partition) {
             let edge = &self.graph.edges[receiver.incoming.edge];
             match edge.on_loss {
                 OnLoss::Wait => {
@@ -583,8 +589,8 @@ impl Transport {
         }
         let name = self.name(partition);
         let has_started = self.progress().start_ns.is_some();
-        let watch = self.watch.get().filter(|_| has_started);
-        let returns = watch.is_some_and(|watch| watch.gone(partition, reason));
+        let gone = self.gone.get().filter(|_| has_started);
+        let returns = gone.is_some_and(|gone| gone(partition));
         let message = format!("process {name} has ended: {reason}");
         let failures = self.failures_of(partition, &message);
         self.tell(|progress| {
@@ -635,8 +641,7 @@ impl Inbox for Peer {
 
     fn has_memory(&self) {
         if let Some(transport) = self.transport.upgrade() {
-            let relayed = transport.relay(self.partition);
-            relayed.unwrap_or_else(|reason| tracing::error!("a packet is lost: {reason}"));
+            transport.relay(self.partition);
             transport.pump_all();
         }
     }

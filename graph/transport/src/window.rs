@@ -21,6 +21,8 @@ pub struct SendWindow {
     ack: Ack,
     /// Packets that cannot arrive any more.
     lost: u64,
+    /// Packets that earlier incarnations of the receiver took, and those of them that they dropped.
+    taken_before: (u64, u64),
 }
 
 impl SendWindow {
@@ -31,7 +33,7 @@ impl SendWindow {
 
     /// True if another packet may be sent.
     pub fn is_open(&self) -> bool {
-        self.posted - self.before - self.ack.taken < self.size
+        self.posted() - self.ack.taken < self.size
     }
 
     /// Counts a packet as sent; returns its number.
@@ -45,17 +47,17 @@ impl SendWindow {
         self.posted - self.before
     }
 
-    /// Packets that this incarnation of the receiver took, and those of them that it dropped.
-    pub fn taken(&self) -> (u64, u64) {
-        (self.ack.taken, self.ack.dropped)
+    /// Packets that earlier incarnations of the receiver took, and those of them that they dropped.
+    pub fn taken_before(&self) -> (u64, u64) {
+        self.taken_before
     }
 
     /// Takes over the counters of the receiver.
     ///
     /// # Errors
-    /// What is impossible about them.
+    /// The contradiction in them.
     pub fn acknowledge(&mut self, ack: &Ack) -> Result<(), &'static str> {
-        let posted = self.posted - self.before;
+        let posted = self.posted();
         if ack.taken > ack.received || ack.dropped > ack.taken {
             return Err("it took more packets than it received");
         }
@@ -69,17 +71,20 @@ impl SendWindow {
         Ok(())
     }
 
-    /// The receiver is gone: what it has not received is lost. The counters of a later incarnation start at zero.
+    /// The receiver is gone: packets that it has not received are lost. The counters of a later
+    /// incarnation start at zero.
     pub fn lose(&mut self) -> u64 {
         let lost = self.in_transit();
         self.lost += lost;
+        self.taken_before.0 += self.ack.taken;
+        self.taken_before.1 += self.ack.dropped;
         (self.before, self.ack) = (self.posted, Ack::default());
         lost
     }
 
     /// Packets that were sent and that the receiver has not reported.
     pub fn in_transit(&self) -> u64 {
-        self.posted - self.before - self.ack.received
+        self.posted() - self.ack.received
     }
 
     /// Packets that cannot arrive any more.

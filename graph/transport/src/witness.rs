@@ -1,6 +1,6 @@
 //! Tells the first process of packets at the outputs of the waterfall.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use afferent_engine::Observer;
 use afferent_graph::{Packet, PortKind, Timestamp};
@@ -9,7 +9,7 @@ use crate::{Transport, control::Control};
 
 /// Observer of a process other than the first one; see [`Transport::reached_by`].
 pub struct Witness {
-    transport: Arc<Transport>,
+    transport: Weak<Transport>,
     /// Node and port of each output.
     outputs: Vec<(String, String)>,
 }
@@ -22,7 +22,7 @@ impl Witness {
             let node = &graph.nodes[*node];
             (node.name.clone(), node.def.port_name(PortKind::Output, *port).into_owned())
         });
-        Arc::new(Self { transport: transport.clone(), outputs: outputs.collect() })
+        Arc::new(Self { transport: Arc::downgrade(transport), outputs: outputs.collect() })
     }
 }
 
@@ -34,6 +34,8 @@ impl Observer for Witness {
         let (now, at) = (now.0, header.at.0);
         let (trace, model_ns) = (header.trace, header.model_ns);
         let message = Control::Reached { output, now, at, trace, model_ns };
-        self.transport.send_control(0, &message);
+        if let Some(transport) = self.transport.upgrade() {
+            transport.send_control(0, &message);
+        }
     }
 }

@@ -134,10 +134,8 @@ fn run(graph: &CheckedGraph) -> (Report, Vec<(i64, usize, f32)>) {
     for partition in 1..transports.len() {
         let (ours, theirs) = local::pair().unwrap();
         let (main, other) = (&transports[0], &transports[partition]);
-        let link = local::LocalLink::start(ours, "other", main.inbox(partition)).unwrap();
-        main.connect_link(partition, link);
-        let link = local::LocalLink::start(theirs, "main", other.inbox(0)).unwrap();
-        other.connect_link(0, link);
+        main.connect_local(partition, ours).unwrap();
+        other.connect_local(0, theirs).unwrap();
     }
     let collected = Collected::default();
     let cx = OpenCx::with_service(collected.clone());

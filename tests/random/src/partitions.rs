@@ -5,10 +5,7 @@ use std::{path::Path, sync::Arc, thread};
 use afferent_engine::{ClockKind, Report, RunError, RunOptions, Session};
 use afferent_graph::{Catalog, OpenCx};
 use afferent_spec::{CheckedGraph, LoadOptions, Partition, check, parse};
-use afferent_transport::{
-    Transport,
-    local::{LocalLink, pair},
-};
+use afferent_transport::{Transport, local::pair};
 use fastrand::Rng;
 
 use crate::{
@@ -64,10 +61,8 @@ fn run(graph: &CheckedGraph, text: &str) -> (Report, bool) {
     for (partition, other) in transports.iter().enumerate().skip(1) {
         let (ours, theirs) = pair().expect("sockets");
         let main = &transports[0];
-        let link = LocalLink::start(ours, "other", main.inbox(partition)).expect("a thread");
-        main.connect_link(partition, link);
-        let link = LocalLink::start(theirs, "main", other.inbox(0)).expect("a thread");
-        other.connect_link(0, link);
+        main.connect_local(partition, ours).expect("a thread");
+        other.connect_local(0, theirs).expect("a thread");
     }
     let run = |transport: &Arc<Transport>| {
         let border = Some(transport.clone() as Arc<_>);

@@ -45,6 +45,18 @@ pub(crate) fn resident_bytes_of(id: u32) -> Result<u64> {
     Ok(field(&fs::read_to_string(format!("/proc/{id}/status"))?, "VmRSS:")? * 1024)
 }
 
+/// Process that the process `parent` has started.
+pub(crate) fn child_of(parent: u32) -> Option<u32> {
+    let threads = fs::read_dir(format!("/proc/{parent}/task")).ok()?;
+    let children =
+        threads.filter_map(|thread| fs::read_to_string(thread.ok()?.path().join("children")).ok());
+    children
+        .flat_map(|text| {
+            text.split_whitespace().filter_map(|id| id.parse().ok()).collect::<Vec<u32>>()
+        })
+        .next()
+}
+
 /// Peak resident memory of process `id` in bytes.
 pub(crate) fn peak_bytes(id: u32) -> Result<u64> {
     Ok(field(&fs::read_to_string(format!("/proc/{id}/status"))?, "VmHWM:")? * 1024)

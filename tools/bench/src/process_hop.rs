@@ -15,6 +15,7 @@ use afferent_transport::{
     frame::{self, Head, PacketHead},
     link::{Inbox, Link, LinkError},
     local::{self, LocalLink},
+    monotonic_ns,
 };
 use anyhow::{Context, Result, ensure};
 
@@ -188,10 +189,4 @@ pub(crate) fn receive(options: &ReceiverOptions) -> Result<()> {
     println!("{}", serde_json::to_string(&times)?);
     link.close();
     Ok(())
-}
-
-/// Clock that all processes of the machine share.
-fn monotonic_ns() -> i64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    now.tv_sec * 1_000_000_000 + now.tv_nsec
 }

@@ -97,7 +97,7 @@ fn run_once(options: &Options, folder: &Path, kills: usize, found: &mut Found) -
     thread::sleep(Duration::from_secs(1));
     let before = process::resident_bytes_of(id)?;
     for _ in 0..kills {
-        let child = child_of(id).context("the second process does not run")?;
+        let child = process::child_of(id).context("the second process does not run")?;
         while packets.try_recv().is_ok() {}
         while notices.try_recv().is_ok() {}
         let killed = Instant::now();
@@ -155,18 +155,6 @@ fn next(lines: &Receiver<(Instant, String)>, is_wanted: impl Fn(&str) -> bool) -
             return Ok(at);
         }
     }
-}
-
-/// Process that the process `parent` has started.
-fn child_of(parent: u32) -> Option<u32> {
-    let threads = fs::read_dir(format!("/proc/{parent}/task")).ok()?;
-    let children =
-        threads.filter_map(|thread| fs::read_to_string(thread.ok()?.path().join("children")).ok());
-    children
-        .flat_map(|text| {
-            text.split_whitespace().filter_map(|id| id.parse().ok()).collect::<Vec<u32>>()
-        })
-        .next()
 }
 
 fn write_silence(path: &Path, seconds: u32) -> Result<()> {

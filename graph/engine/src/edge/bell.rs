@@ -1,4 +1,4 @@
-//! What is told of a change at the other end of an edge.
+//! Notification of the other end of an edge.
 
 use std::sync::Arc;
 

@@ -15,7 +15,7 @@ const MAX_TRACES: usize = 4096;
 pub(crate) struct Meter {
     pub(crate) budget: CheckedBudget,
     paths: Mutex<Paths>,
-    /// Present if the ends may be in several processes: tells another process of a packet at an end
+    /// Present if an end is in another process: tells another process of a packet at an end
     /// (true for the start), by its trace and its real time. Returns false if this process measures.
     tell: Option<Tell>,
 }

@@ -3,10 +3,10 @@
 use std::time::{Duration, Instant};
 
 use afferent_engine::{Border, BorderEnds};
-use rustix::time::{ClockId, clock_gettime};
 
 use super::{Edges, Progress, Transport};
 use crate::{
+    clock::{instant, monotonic_ns},
     control::Control,
     edges::{Receiver, Sender},
     shape,
@@ -17,7 +17,7 @@ const OPEN_TIMEOUT: Duration = Duration::from_secs(120);
 
 impl Border for Transport {
     fn is_here(&self, node_index: usize) -> bool {
-        self.graph.nodes.get(node_index).is_some_and(|node| node.partition == self.here)
+        self.graph.partition_of(node_index) == self.here
     }
 
     fn begin(&self) -> Result<Instant, String> {
@@ -65,7 +65,7 @@ impl Border for Transport {
             let index = outgoing.edge;
             let edge = &self.graph.edges[index];
             let Some(codec) = self.codecs[index] else { continue };
-            let to = self.graph.nodes[edge.to.0].partition;
+            let to = self.graph.partition_of(edge.to.0);
             let name = self.graph.edge_name(edge);
             let sender = Sender::new(edge, name, (outgoing, to), codec, self.incarnation);
             senders[index] = Some(sender);
@@ -74,7 +74,7 @@ impl Border for Transport {
             let index = incoming.edge;
             let edge = &self.graph.edges[index];
             let Some(codec) = self.codecs[index] else { continue };
-            let from = self.graph.nodes[edge.from.0].partition;
+            let from = self.graph.partition_of(edge.from.0);
             let name = self.graph.edge_name(edge);
             receivers[index] = Some(Receiver::new(edge, name, (incoming, from), codec));
         }
@@ -106,9 +106,7 @@ impl Border for Transport {
     }
 
     fn passed(&self, budget: usize, starts: bool, trace: u64, real_ns: u64) -> bool {
-        let found = &self.graph.budgets[budget];
-        let is_here = [found.from, found.to].iter().all(|end| self.is_here(end.node));
-        if self.here == 0 || is_here {
+        if self.here == 0 {
             return false;
         }
         self.send_control(0, &Control::Passed { budget, starts, trace, real_ns });
@@ -119,17 +117,4 @@ impl Border for Transport {
         self.spread(&Control::Stop, None);
         self.changed.notify_all();
     }
-}
-
-/// Monotonic clock of the machine, in nanoseconds.
-fn monotonic_ns() -> i64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    now.tv_sec.saturating_mul(1_000_000_000).saturating_add(now.tv_nsec)
-}
-
-/// The instant at which the monotonic clock of the machine showed `ns`.
-fn instant(ns: i64) -> Instant {
-    let (now, since) = (Instant::now(), monotonic_ns().saturating_sub(ns));
-    let since = Duration::from_nanos(u64::try_from(since).unwrap_or(0));
-    now.checked_sub(since).unwrap_or(now)
 }

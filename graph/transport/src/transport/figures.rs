@@ -84,7 +84,6 @@ impl Transport {
     pub fn finish(&self, report: Report) -> Report {
         let Some(edges) = self.edges.get() else { return report };
         let is_sent = |_: &Progress| edges.senders.iter().flatten().all(Sender::is_ended);
-        let end = || Instant::now() + END_TIMEOUT;
         self.wait_for_end(edges, is_sent);
         let own = self.own_report(report, true);
         if self.here != self.main_of(self.here) {
@@ -95,7 +94,7 @@ impl Transport {
             // The main process closes the connection when it has the report.
             let main = self.main_of(self.here);
             let is_gone = |_: &Progress| self.links()[main].is_none();
-            drop(self.wait(end(), is_gone));
+            drop(self.wait(Instant::now() + END_TIMEOUT, is_gone));
             return own.report;
         }
         let awaited = self.own_partitions();
