@@ -147,8 +147,8 @@ mod tests {
     use super::*;
     use crate::{
         AudioBlock, Features, Gain, HeardWord, Image, Imu, Interruption, KeywordEvent, PixelFormat,
-        Played, SampleRate, SpeechEvent, SpeechEventKind, Text, Transcript, TurnEvent,
-        TurnEventKind, Word,
+        Played, PointCloud, Pose, SampleRate, SpeechEvent, SpeechEventKind, Text, Transcript,
+        Transform, Transforms, TurnEvent, TurnEventKind, Word,
     };
 
     /// Checks that `value` survives encoding and decoding. Returns the bytes after the CDR header.
@@ -201,6 +201,13 @@ mod tests {
         check(&Interruption { reason: "speech".to_owned() });
         check(&Played { until: Timestamp(-5), is_playing: true });
         check(&Gain { decibels: -12.0 });
+        check(&Pose { frame_id: "map".to_owned(), ..Pose::default() });
+        let transform = Transform { at: Timestamp(-1), ..Transform::default() };
+        check(&Transforms { transforms: vec![transform] });
+        check(&PointCloud::default());
+        let mut cloud = PointCloud::default();
+        cloud.reshape(2, 1).unwrap().copy_from_slice(&[0.0, 1.0, f32::NAN, 1e-42, -0.0, 5.0]);
+        check(&cloud);
         check(&Image::default());
         let pixels: Vec<u8> = (0..24).collect();
         let mut image = Image::new(PixelFormat::Depth16, 3, 4, 6, &pixels).unwrap();

@@ -5,14 +5,11 @@ use std::mem;
 use afferent_core::{ScalarType, Tensor, TensorView};
 use serde::{Deserialize, Serialize};
 
-use crate::{Cdr, CdrMessage, Wire, cdr::ros_header};
+use crate::{Cdr, CdrMessage, Wire, bytes::Bytes, cdr::ros_header};
 use afferent_graph::{Choice, Field, NodeError, OnFull, Payload, RecordCodec, WireCodec, choices};
 
-mod bytes;
 mod png;
 mod wire;
-
-use bytes::Bytes;
 
 choices! {
     /// Pixel format: channels in memory order, with the names of ROS

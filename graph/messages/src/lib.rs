@@ -6,21 +6,27 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | `audio`, `features`, `image`, `imu` | sensor data |
+//! | `audio`, `features`, `image`, `imu`, `point_cloud` | sensor data |
+//! | `pose`, `transforms` | space |
 //! | `speech`, `text`, `dialogue` | events and text of a conversation |
 //! | `playout` | audio between packets and an output device |
 //! | `cdr` | recorded form: CDR with ROS 2 message definitions |
+//! | `bytes` | byte sequences in messages |
 //! | `wire` | form between processes and machines: metadata as CDR, bulk bytes as they are |
 
 mod audio;
+mod bytes;
 mod cdr;
 mod dialogue;
 mod features;
 mod image;
 mod imu;
 mod playout;
+mod point_cloud;
+mod pose;
 mod speech;
 mod text;
+mod transforms;
 mod wire;
 
 pub use audio::{AudioBlock, SampleRate};
@@ -30,8 +36,11 @@ pub use features::Features;
 pub use image::{Image, ImageError, PixelFormat};
 pub use imu::Imu;
 pub use playout::{Gain, Played, Playout};
+pub use point_cloud::PointCloud;
+pub use pose::Pose;
 pub use speech::{HeardWord, KeywordEvent, SpeechEvent, SpeechEventKind, Transcript};
 pub use text::{Text, Word};
+pub use transforms::{Transform, Transforms};
 pub use wire::{Matrix, Wire, WireMessage};
 
 use afferent_graph::PayloadType;
@@ -46,10 +55,13 @@ pub const PAYLOADS: &[PayloadType] = &[
     PayloadType::of::<Interruption>(),
     PayloadType::of::<KeywordEvent>(),
     PayloadType::of::<Played>(),
+    PayloadType::of::<PointCloud>(),
+    PayloadType::of::<Pose>(),
     PayloadType::of::<SpeechEvent>(),
     PayloadType::of::<Text>(),
     PayloadType::of::<ToolMessage>(),
     PayloadType::of::<Transcript>(),
+    PayloadType::of::<Transforms>(),
     PayloadType::of::<TurnEvent>(),
     PayloadType::of::<Word>(),
 ];

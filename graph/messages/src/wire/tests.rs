@@ -8,8 +8,8 @@ use afferent_graph::{Choice, Pool, Timestamp};
 use super::*;
 use crate::{
     AudioBlock, Features, Gain, HeardWord, Image, Imu, Interruption, KeywordEvent, PAYLOADS,
-    PixelFormat, Played, SampleRate, SpeechEvent, SpeechEventKind, Text, ToolMessage, Transcript,
-    TurnEvent, TurnEventKind, Word,
+    PixelFormat, Played, PointCloud, Pose, SampleRate, SpeechEvent, SpeechEventKind, Text,
+    ToolMessage, Transcript, Transform, Transforms, TurnEvent, TurnEventKind, Word,
 };
 
 /// A NaN with a payload, which a conversion to `f64` would make quiet.
@@ -83,6 +83,45 @@ fn images() -> impl Iterator<Item = Encoded> {
     images.chain([Image::default(), empty]).map(image)
 }
 
+fn point_cloud(rows: usize, columns: usize, fields: &[&str]) -> Encoded {
+    let fields: Vec<_> = fields.iter().map(|name| (*name).to_owned()).collect();
+    let sizes = [rows, columns, fields.len()];
+    let values = vec![NAN; sizes.iter().product()];
+    let points = Tensor::new(&sizes, &values).unwrap();
+    Encoded::new(PointCloud { frame_id: "lidar ✓".to_owned(), fields, points }, |a, b| {
+        (&a.frame_id, &a.fields) == (&b.frame_id, &b.fields) && bits(&a.points) == bits(&b.points)
+    })
+}
+
+fn spatial() -> Vec<Encoded> {
+    let pose = Pose {
+        frame_id: "map ✓".to_owned(),
+        position_m: [0.1, f64::from_bits(0x7ff4_0000_0000_0001), -0.0],
+        orientation_xyzw: [f64::MAX, 1e-320, 0.5, f64::NEG_INFINITY],
+    };
+    let same_pose = |a: &Pose, b: &Pose| {
+        a.frame_id == b.frame_id
+            && a.position_m.map(f64::to_bits) == b.position_m.map(f64::to_bits)
+            && a.orientation_xyzw.map(f64::to_bits) == b.orientation_xyzw.map(f64::to_bits)
+    };
+    let transform = |child: &str, at| Transform {
+        at: Timestamp(at),
+        frame_id: "odom".to_owned(),
+        child_frame_id: child.to_owned(),
+        translation_m: [0.1, -0.0, 1e300],
+        ..Transform::default()
+    };
+    let transforms = vec![transform("base ✓", i64::MIN), transform("", i64::MAX)];
+    vec![
+        Encoded::new(pose, same_pose),
+        Encoded::new(Transforms { transforms }, PartialEq::eq),
+        Encoded::new(Transforms::default(), PartialEq::eq),
+        point_cloud(2, 3, &["x", "y", "z", "intensity"]),
+        point_cloud(1, 0, &["x"]),
+        point_cloud(1, 5, &[]),
+    ]
+}
+
 fn messages() -> Vec<Encoded> {
     let word = |text: &str, start| HeardWord {
         text: text.to_owned(),
@@ -125,6 +164,7 @@ fn messages() -> Vec<Encoded> {
 fn encoded() -> Vec<Encoded> {
     let mut all = messages();
     all.extend(images());
+    all.extend(spatial());
     all.extend([
         audio([2, 3], [0, 1], 48_000),
         audio([2, 4], [1, 0], 1),
@@ -289,6 +329,7 @@ fn values_in_pools_hold_no_memory() {
     check::<AudioBlock>(&audio([2, 3], [0, 1], 48_000));
     check::<Features>(&features([2, 3]));
     check::<Image>(&images().next().unwrap());
+    check::<PointCloud>(&point_cloud(1, 2, &["x", "y"]));
 }
 
 #[test]
@@ -331,6 +372,24 @@ fn values_that_a_receiver_would_refuse_are_not_encoded() {
         &Features { values, ..Features::default() },
         "signal/Features: sizes [0, 65537] without elements; each must be at most 65536",
     );
+    let cloud = |points| PointCloud { points, ..PointCloud::default() };
+    check(
+        &cloud(zeros(ScalarType::Float, &[2, 3])),
+        "spatial/PointCloud: the points are a tensor of f32 of rank 2; it must be one of f32 with \
+         sizes [rows, columns, fields]",
+    );
+    check(
+        &cloud(zeros(ScalarType::Float, &[1, 2, 4])),
+        "spatial/PointCloud: points of 4 values, but 3 names of fields",
+    );
+    check(
+        &cloud(zeros(ScalarType::Float, &[1 << 20, 0, 3])),
+        "spatial/PointCloud: sizes [1048576, 0, 3] without values; each must be at most 65536",
+    );
+    let mut turned = zeros(ScalarType::Float, &[1, 2, 3]);
+    turned.set_dim_order(&[0, 2, 1]).unwrap();
+    let expected = "spatial/PointCloud: the values of a point must be adjacent, in rows";
+    check(&cloud(turned), expected);
 }
 
 #[test]
