@@ -19,6 +19,7 @@ const NODES: &[&[NodeEntry]] = &[
     afferent_nodes_device::NODES,
     afferent_nodes_dialogue::NODES,
     afferent_nodes_io::NODES,
+    afferent_nodes_ros2::NODES,
     afferent_nodes_speech::NODES,
 ];
 
@@ -44,6 +45,7 @@ impl App {
     /// Program with the shipped nodes and backends.
     pub fn new() -> Self {
         let app = NODES.iter().fold(Self::empty(), |app, list| app.nodes(list));
+        let app = app.service(afferent_nodes_ros2::Sessions::default());
         #[cfg(feature = "xnnpack")]
         let app = app.backend(afferent_backend_xnnpack::Xnnpack);
         app

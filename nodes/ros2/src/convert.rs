@@ -10,7 +10,10 @@ use crate::{Error, msg::RosMessage};
 mod audio;
 mod image;
 mod imu;
+mod point_cloud;
+mod pose;
 mod text;
+mod transforms;
 
 pub use audio::PcmFormat;
 
@@ -19,6 +22,9 @@ pub use audio::PcmFormat;
 pub fn dynamic_type<M: RosMessage>() -> PayloadType {
     PayloadType::dynamic(M::NAME, afferent_graph::OnFull::Block)
 }
+
+/// Value of `is_bigendian` of this processor.
+const IS_BIG_ENDIAN: bool = cfg!(target_endian = "big");
 
 fn fault<M: RosMessage>(reason: impl ToString) -> Error {
     Error::Convert { message: M::NAME, reason: reason.to_string() }
@@ -31,16 +37,15 @@ mod tests {
     use afferent_graph::{Dynamic, Payload};
 
     use super::*;
-    use crate::{cdr, msg::geometry_msgs::PoseStamped};
+    use crate::{cdr, msg::sensor_msgs::CameraInfo};
 
     #[test]
     fn messages_without_a_payload_type_are_dynamic_values() {
-        let mut pose = PoseStamped::default();
-        pose.pose.position.x = 1.5;
-        let mut value =
-            Dynamic { ty: Some(Arc::new(dynamic_type::<PoseStamped>())), bytes: Vec::new() };
-        cdr::encode(&pose, &mut value.bytes).unwrap();
-        assert_eq!(value.ty(), PoseStamped::NAME);
-        assert_eq!(cdr::decode::<PoseStamped>(&value.bytes), Ok(pose));
+        let info = CameraInfo { width: 640, ..CameraInfo::default() };
+        let ty = Some(Arc::new(dynamic_type::<CameraInfo>()));
+        let mut value = Dynamic { ty, bytes: Vec::new() };
+        cdr::encode(&info, &mut value.bytes).unwrap();
+        assert_eq!(value.ty(), CameraInfo::NAME);
+        assert_eq!(cdr::decode::<CameraInfo>(&value.bytes), Ok(info));
     }
 }

@@ -167,6 +167,12 @@ impl Token {
     }
 }
 
+/// Key expression of the tokens of all publishers of `topic`.
+#[cfg_attr(not(feature = "zenoh"), expect(dead_code, reason = "only a connection discovers"))]
+pub(crate) fn publishers_of(domain: u32, topic: &str) -> String {
+    format!("{ADMIN_SPACE}/{domain}/*/*/*/MP/*/*/*/{}/**", mangle(topic))
+}
+
 /// A name as one part of a key.
 fn mangle(name: &str) -> String {
     if name.is_empty() { "%".to_owned() } else { name.replace('/', "%") }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use afferent_graph::Choice;
 use afferent_messages::{Image, PixelFormat};
 
-use super::fault;
+use super::{IS_BIG_ENDIAN, fault};
 use crate::{
     Error,
     msg::{
@@ -13,9 +13,6 @@ use crate::{
         std_msgs::Header,
     },
 };
-
-/// Value of `is_bigendian` of this processor.
-const IS_BIG_ENDIAN: bool = cfg!(target_endian = "big");
 
 impl<'i> sensor_msgs::Image<'i> {
     /// Replaces `image` by the message, with row padding.

@@ -1,5 +1,5 @@
-"""Writes messages.txt, hashes.txt and keys.txt: what other implementations make of the values in
-tests/oracles.rs.
+"""Writes messages.txt, hashes.txt, keys.txt and payloads.txt: what other implementations make of the
+values in tests/oracles.rs and tests/router.rs.
 
     python3 -m venv /tmp/ros && /tmp/ros/bin/pip install \
         rosbags==0.11.9 zenoh-ros2-sdk==0.1.8 pamoja-ros2==0.2.0 mcap-ros2-support==0.6.0
@@ -235,6 +235,56 @@ def write_keys():
     (HERE / "keys.txt").write_text("\n".join(lines) + "\n")
 
 
+def write_payloads():
+    """Messages that nodes publish for the values in tests/router.rs."""
+    unknown = np.zeros(9)
+    no_estimate = np.array([-1.0] + 8 * [0.0])
+    field = "sensor_msgs/msg/PointField"
+    points = np.array([[1.0, -2.5, 1e-42], [0.1, np.inf, -0.0]], dtype="<f4")
+    samples = np.array([0, -32768, 32767, 1234], dtype="<i2")
+    values = [
+        make(
+            "sensor_msgs/msg/Imu",
+            header=header("imu_link"),
+            orientation=quaternion(0.0, 0.0, 0.0, 1.0),
+            orientation_covariance=no_estimate,
+            angular_velocity=xyz("Vector3", 0.25, -0.0, 3.0),
+            angular_velocity_covariance=unknown,
+            linear_acceleration=xyz("Vector3", 0.0, 0.0, 9.8125),
+            linear_acceleration_covariance=unknown,
+        ),
+        make(
+            "sensor_msgs/msg/PointCloud2",
+            header=header("lidar"),
+            height=1,
+            width=2,
+            fields=[
+                make(field, name=name, offset=4 * at, datatype=7, count=1)
+                for at, name in enumerate("xyz")
+            ],
+            is_bigendian=False,
+            point_step=12,
+            row_step=24,
+            data=np.frombuffer(points.tobytes(), dtype=np.uint8),
+            is_dense=False,
+        ),
+        make(
+            "audio_common_msgs/msg/AudioDataStamped",
+            header=header("mic"),
+            audio=make(
+                "audio_common_msgs/msg/AudioData",
+                data=np.frombuffer(samples.tobytes(), dtype=np.uint8),
+            ),
+        ),
+    ]
+    lines = []
+    for value in values:
+        name = value.__msgtype__
+        lines.append(f"{name} {bytes(STORE.serialize_cdr(value, name)).hex()}\n")
+    (HERE / "payloads.txt").write_text("".join(lines))
+
+
 write_messages()
 write_hashes()
 write_keys()
+write_payloads()
