@@ -8,7 +8,7 @@
 //! | module | holds |
 //! |---|---|
 //! | `app` | the builder |
-//! | `run`, `replay`, `test`, `top`, `graph_file`, `nodes`, `new`, `devices`, `doctor`, `model` | one command each |
+//! | `run`, `replay`, `test`, `top`, `graph_file`, `nodes`, `new`, `devices`, `doctor`, `keys`, `model` | one command each |
 //! | `serve` | figures over HTTP, for `top` and Prometheus |
 //! | `log` | lines on standard error |
 //! | `placement` | options of machines and processes |
@@ -18,6 +18,7 @@ mod app;
 mod devices;
 mod doctor;
 mod graph_file;
+mod keys;
 mod log;
 mod merge;
 mod model;
@@ -66,6 +67,8 @@ enum Command {
     Replay(replay::ReplayArgs),
     /// Make one recording of those of the processes of a run
     Merge(merge::MergeArgs),
+    /// Make certificates for the machines of a graph
+    Keys(keys::KeysArgs),
     /// Run scenarios: a simulated user, and the expected behavior of a graph
     Test(test::TestArgs),
     /// Show the live figures of a graph that was started with --serve
@@ -97,6 +100,7 @@ impl App {
             Command::Run(args) => run::run(self, &args),
             Command::Replay(args) => replay::replay(self, &args),
             Command::Merge(args) => merge::run(&args),
+            Command::Keys(args) => keys::keys(self, &args),
             Command::Test(args) => test::test(&self, &args),
             Command::Top(args) => top::top(&args),
             Command::Check(args) => graph_file::check(self, &args),
