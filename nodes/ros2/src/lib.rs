@@ -7,7 +7,7 @@
 //! | nodes | message | payload |
 //! |---|---|---|
 //! | [`Ros2AudioSource`], [`Ros2AudioSink`] | `audio_common_msgs/AudioDataStamped`, 16-bit PCM | [`AudioBlock`](afferent_messages::AudioBlock) |
-//! | [`Ros2CompressedImageSource`], [`Ros2CompressedImageSink`] | `sensor_msgs/CompressedImage`, PNG | [`Image`](afferent_messages::Image) |
+//! | [`Ros2CompressedImageSource`], [`Ros2CompressedImageSink`] | `sensor_msgs/CompressedImage`, PNG or JPEG; sinks send PNG | [`Image`](afferent_messages::Image) |
 //! | [`Ros2ImageSource`], [`Ros2ImageSink`] | `sensor_msgs/Image` | [`Image`](afferent_messages::Image) |
 //! | [`Ros2ImuSource`], [`Ros2ImuSink`] | `sensor_msgs/Imu`, without orientation and covariances | [`Imu`](afferent_messages::Imu) |
 //! | [`Ros2PointsSource`], [`Ros2PointsSink`] | `sensor_msgs/PointCloud2` | [`PointCloud`](afferent_messages::PointCloud) |

@@ -33,6 +33,7 @@ const STEPS: &[Step] = &[
     Step { name: "tidy", what: "rules of the repository", set: Set::Fast, run: tidy },
     Step { name: "core", what: "tests of graph/core and runtime/core", set: Set::Fast, run: core },
     Step { name: "tests", what: "all tests", set: Set::Full, run: tests },
+    Step { name: "net", what: "lints and tests of the network features", set: Set::Full, run: net },
     Step { name: "deny", what: "licenses, sources, duplicates", set: Set::Full, run: deny },
     Step { name: "model", what: "thread interleavings (shuttle)", set: Set::Full, run: model },
     Step { name: "sanitizer", what: "AddressSanitizer", set: Set::Full, run: sanitizer },
@@ -120,6 +121,17 @@ fn core() -> Result<()> {
 fn tests() -> Result<()> {
     command::run(&mut cargo("test --workspace --locked"))?;
     command::run(&mut cargo("test -p afferent-nodes-device --features audio-device --locked"))
+}
+
+/// Crates with features that need zenoh. One set of packages for all commands, so that zenoh is built
+/// once for lints and once for tests.
+const NET: &str = "-p afferent-transport -p afferent-nodes-ros2 -p afferent --features \
+                   afferent/net,afferent/ros2,afferent-nodes-ros2/zenoh --locked";
+
+fn net() -> Result<()> {
+    command::run(&mut cargo(&format!("clippy {NET} --all-targets -- -D warnings")))?;
+    let targets = "--lib --test router --test ros2 --test keys";
+    command::run(&mut cargo(&format!("test {NET} {targets}")))
 }
 
 /// Advisories need a database from the network, so they are checked only where it is there.

@@ -14,6 +14,8 @@ use crate::{
     },
 };
 
+mod jpeg;
+
 impl<'i> sensor_msgs::Image<'i> {
     /// Replaces `image` by the message, with row padding.
     ///
@@ -64,35 +66,46 @@ impl<'i> sensor_msgs::Image<'i> {
 }
 
 impl CompressedImage<'_> {
-    /// Decodes a PNG image. The format is as `compressed_image_transport` writes it, such as `rgb8;
-    /// png compressed bgr8`, or `png` alone.
+    /// Decodes a PNG or JPEG image. The format is as `compressed_image_transport` writes it, such as
+    /// `rgb8; jpeg compressed bgr8`, or `png`, `jpeg` or `jpg` alone.
     ///
     /// # Errors
     /// [`Error::Convert`] for another format, and if the data cannot be decoded.
     pub fn to_payload(&self) -> Result<Image, Error> {
         let (encoding, codec) = self.format.split_once(';').unwrap_or(("", &self.format));
-        let formats = match PixelFormat::from_name(encoding) {
-            Some(format) => vec![format],
-            None if encoding.is_empty() => {
-                vec![PixelFormat::Rgb8, PixelFormat::Rgba8, PixelFormat::Mono8, PixelFormat::Mono16]
+        let encoding = encoding.trim();
+        let known = PixelFormat::from_name(encoding);
+        let codec = codec.split_whitespace().next().unwrap_or_default();
+        let image = match (codec, known) {
+            ("png", _) if known.is_some() || encoding.is_empty() => self.decode_png(known),
+            ("jpeg" | "jpg", None) if encoding.is_empty() => jpeg::decode(None, &self.data),
+            ("jpeg" | "jpg", Some(format)) if jpeg::FORMATS.contains(&format) => {
+                jpeg::decode(known, &self.data)
             }
-            None => Vec::new(),
+            _ => Err(format!(
+                "format {:?} is not supported; accepted are `png`, `jpeg`, `ENCODING; png \
+                 compressed ...` with an encoding of {}, and `ENCODING; jpeg compressed ...` with \
+                 one of {}",
+                self.format,
+                PixelFormat::WORDS.join(", "),
+                jpeg::FORMATS.map(PixelFormat::name).join(", ")
+            )),
         };
-        let is_png = codec.split_whitespace().next() == Some("png");
-        let mut result = Err(fault::<Self>(format!(
-            "format {:?} is not supported; accepted are `png` and `ENCODING; png compressed ...` \
-             with an encoding of {}",
-            self.format,
-            PixelFormat::WORDS.join(", ")
-        )));
-        for format in formats.into_iter().filter(|_| is_png) {
-            result = Image::from_png(format, &self.data).map_err(fault::<Self>);
-            if let Ok(image) = &mut result {
-                image.frame_id.push_str(&self.header.frame_id);
-                break;
-            }
+        let mut image = image.map_err(fault::<Self>)?;
+        image.frame_id.push_str(&self.header.frame_id);
+        Ok(image)
+    }
+
+    /// Decodes PNG data to `format`, or if it is absent to the format that the data have.
+    fn decode_png(&self, format: Option<PixelFormat>) -> Result<Image, String> {
+        let decode =
+            |format| Image::from_png(format, &self.data).map_err(|error| error.to_string());
+        if let Some(format) = format {
+            return decode(format);
         }
-        result
+        let [last, others @ ..] =
+            [PixelFormat::Mono16, PixelFormat::Rgb8, PixelFormat::Rgba8, PixelFormat::Mono8];
+        others.into_iter().find_map(|format| decode(format).ok()).map_or_else(|| decode(last), Ok)
     }
 
     /// Message with `image` as PNG, without loss. The coordinate frame of the header becomes that of
@@ -179,12 +192,24 @@ mod tests {
     }
 
     #[test]
-    fn only_png_is_decoded() {
+    fn png_and_jpeg_are_decoded() {
         let image = test_image(PixelFormat::Rgb8, 0);
         let message = CompressedImage::from_payload(&image, Header::default()).unwrap();
         let bare = CompressedImage { format: "png".to_owned(), ..message.clone() };
         assert_eq!(bare.to_payload().unwrap(), image);
-        for format in ["jpeg", "rgb8; jpeg compressed bgr8", "yuv422; png compressed", ""] {
+        let data = Cow::Borrowed(&include_bytes!("../../tests/data/colors.jpg")[..]);
+        let photo = CompressedImage { data, ..message.clone() };
+        for (format, expected) in [
+            ("jpeg", PixelFormat::Rgb8),
+            ("jpg", PixelFormat::Rgb8),
+            ("bgr8; jpeg compressed bgr8", PixelFormat::Bgr8),
+            ("rgb8; jpeg compressed bgr8", PixelFormat::Rgb8),
+        ] {
+            let photo = CompressedImage { format: format.to_owned(), ..photo.clone() };
+            let decoded = photo.to_payload().unwrap();
+            assert_eq!((decoded.format(), &*decoded.frame_id), (expected, "camera"), "{format}");
+        }
+        for format in ["mono16; jpeg compressed", "yuv422; png compressed", "rgb8; webp", ""] {
             let message = CompressedImage { format: format.to_owned(), ..message.clone() };
             let error = message.to_payload().unwrap_err().to_string();
             assert!(error.contains(&format!("format {format:?} is not supported")), "{error}");

@@ -165,6 +165,7 @@ impl<'c> PointCloud2<'c> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cdr;
 
     fn field(name: &str, offset: u32, datatype: u8, count: u32) -> PointField {
         PointField { name: name.to_owned(), offset, datatype, count }
@@ -287,5 +288,23 @@ mod tests {
         let cloud = PointCloud { fields: vec!["x".to_owned()], ..PointCloud::default() };
         let error = PointCloud2::from_payload(&cloud, Header::default()).unwrap_err();
         assert!(error.to_string().contains("sizes [1, 0, 3] are not rows and columns of 1 fields"));
+    }
+
+    #[test]
+    fn damaged_clouds_give_an_error_or_a_cloud_of_limited_size() {
+        let (mut bytes, mut refused) = (Vec::new(), 0);
+        cdr::encode(&every_type(false), &mut bytes).unwrap();
+        for at in 4..bytes.len() {
+            for flip in [1, 0x10, 0x80, 0xff] {
+                bytes[at] ^= flip;
+                let mut cloud = PointCloud::default();
+                let filled = cdr::decode::<PointCloud2<'_>>(&bytes)
+                    .and_then(|message| message.fill(&mut cloud));
+                refused += usize::from(filled.is_err());
+                assert!(cloud.points.view().bytes().len() <= 4 * bytes.len());
+                bytes[at] ^= flip;
+            }
+        }
+        assert!(refused > 100, "{refused}");
     }
 }

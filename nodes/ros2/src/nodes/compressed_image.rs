@@ -13,7 +13,7 @@ use crate::{
 
 /// Receives compressed images from a topic of ROS 2 (`sensor_msgs/CompressedImage`).
 ///
-/// Images in other formats than PNG are dropped, counted and logged.
+/// Images in other formats than PNG and JPEG are dropped, counted and logged.
 ///
 /// Latency: that of the network.
 pub struct Ros2CompressedImageSource {
