@@ -6,7 +6,7 @@ use anyhow::{Context, Result, ensure};
 
 use crate::{
     command::{self, cargo, is_installed, program, root},
-    embedding, readme,
+    dist, embedding, readme,
 };
 
 /// One check.
@@ -60,6 +60,12 @@ const STEPS: &[Step] = &[
     Step { name: "no_std", what: "runtime crates without std", set: Set::Full, run: no_std },
     Step { name: "bare-metal", what: "Cortex-M builds", set: Set::Full, run: bare_metal },
     Step { name: "arm", what: "64-bit ARM under QEMU", set: Set::Full, run: arm },
+    Step {
+        name: "dist",
+        what: "release archive for 64-bit ARM, under QEMU",
+        set: Set::Full,
+        run: dist::check,
+    },
     Step { name: "firmware", what: "Cortex-M firmware under QEMU", set: Set::Full, run: firmware },
 ];
 
@@ -107,6 +113,9 @@ fn lints() -> Result<()> {
     command::run(&mut cargo(
         "clippy -p afferent -p afferent-nodes-device --features audio-device --all-targets \
          --locked -- -D warnings",
+    ))?;
+    command::run(&mut cargo(
+        "clippy -p afferent --features net --all-targets --locked -- -D warnings",
     ))
 }
 
@@ -120,7 +129,8 @@ fn core() -> Result<()> {
 
 fn tests() -> Result<()> {
     command::run(&mut cargo("test --workspace --locked"))?;
-    command::run(&mut cargo("test -p afferent-nodes-device --features audio-device --locked"))
+    command::run(&mut cargo("test -p afferent-nodes-device --features audio-device --locked"))?;
+    command::run(&mut cargo("test -p afferent --features net --locked --lib --test keys"))
 }
 
 /// Crates with features that need zenoh. One set of packages for all commands, so that zenoh is built
