@@ -260,7 +260,8 @@ def check(topic, message, session, port):
         # The types of the SDK are its own.
         assert repr(answer) == repr(STORE.deserialize_cdr(payload, name)), answer
         if topic == "pose":
-            reader = pamoja.ros2.CdrReader(bytes(4) + payload[24:])
+            # The numbers follow the stamp and the frame `map`.
+            reader = pamoja.ros2.CdrReader(payload[:4] + payload[20:])
             numbers = [reader.read_f64() for _ in range(7)]
             assert numbers == [0.1, -2.0, float(number), 0.0, 0.6, 0.0, 0.8], numbers
     assert len(gids) == 1
@@ -306,8 +307,8 @@ def main(afferent):
         print("no tokens after the end of the graph")
     finally:
         graph.kill()
-    session.close()
-    router.close()
+        session.close()
+        router.close()
 
 
 if __name__ == "__main__":
