@@ -166,6 +166,7 @@ struct Checker<'a> {
     here: bool,
     machine: Option<usize>,
     without_sources: bool,
+    wiring_only: bool,
     catalog: &'a Catalog,
     /// Definition of each node of the graph; `None` if its kind is unknown.
     defs: Vec<Option<&'a NodeDef>>,
@@ -201,6 +202,7 @@ impl<'a> Checker<'a> {
             here: loaded.here,
             machine: loaded.machine,
             without_sources: loaded.without_sources,
+            wiring_only: loaded.wiring_only,
             defs: defs.iter().map(Option::as_ref).collect(),
             catalog,
             index: HashMap::new(),

@@ -39,7 +39,7 @@ pub use files::FileUse;
 pub use graph::{Budget, Graph, InputConfig, Interrupt, NodeConfig, PortRef};
 pub use load::{LoadOptions, Loaded, Reader, change_node, load, parse};
 pub use origin::Origin;
-pub use placement::{Machine, MachineConfig, OnLoss, Partition, PlacementOptions};
+pub use placement::{Machine, MachineConfig, OnLoss, Partition, PlacementOptions, Remote};
 pub use schedule::Schedule;
 pub use supervision::{Degrade, OnError, Restart};
 pub use sync::{OnTimeFault, SyncPolicy};

@@ -63,6 +63,8 @@ pub struct LoadOptions {
     pub set: Vec<String>,
     /// Every source is replaced: their files and devices are not checked.
     pub without_sources: bool,
+    /// No node runs here: nodes do not check their files and devices.
+    pub wiring_only: bool,
     /// Changes of nodes from another file, in the form of the `nodes` of a profile, applied ahead
     /// of `set`. Paths are relative to that file.
     pub nodes: Option<Node>,
@@ -86,6 +88,8 @@ pub struct Loaded {
     pub(crate) machine: Option<usize>,
     /// [`LoadOptions::without_sources`].
     pub(crate) without_sources: bool,
+    /// [`LoadOptions::wiring_only`].
+    pub(crate) wiring_only: bool,
     /// True if the file could not be read at all; then nothing else is checked.
     pub(crate) unreadable: bool,
 }
@@ -180,9 +184,19 @@ pub fn parse(text: &str, path: &Path, options: &LoadOptions) -> Loaded {
     if graph.name.is_empty() {
         graph.name = path.file_stem().map(PathBuf::from).unwrap_or_default().display().to_string();
     }
-    let without_sources = options.without_sources;
+    let &LoadOptions { without_sources, wiring_only, .. } = options;
     let here = options.placement.here;
     let machine = reader.deploy(&mut graph, &mut locations, &options.placement);
     let (faults, origin) = (reader.faults, reader.origin);
-    Loaded { graph, locations, faults, origin, here, machine, without_sources, unreadable: false }
+    Loaded {
+        graph,
+        locations,
+        faults,
+        origin,
+        here,
+        machine,
+        without_sources,
+        wiring_only,
+        unreadable: false,
+    }
 }

@@ -34,6 +34,19 @@ pub struct MachineConfig {
     /// Address under which the other machines reach it, in the same form. Graph files do not have
     /// it: it is a setting of the start.
     pub address: Option<String>,
+    /// How to start the machine from another one; a setting of the start as well.
+    pub remote: Remote,
+}
+
+/// Access to a machine, for a program that starts it from another one.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Remote {
+    /// Destination of ssh, `user@host`; `None` for the machine that starts the others.
+    pub ssh: Option<String>,
+    /// Folder of the graph on the machine, relative to the home folder of the user.
+    pub dir: Option<String>,
+    /// Program `afferent` on the machine.
+    pub program: Option<String>,
 }
 
 /// Settings of the start that concern the placement.
@@ -47,7 +60,7 @@ pub struct PlacementOptions {
     /// `machines`.
     pub at: Vec<String>,
     /// File with addresses, which override those of the graph file: `machines: {robot: {listen:
-    /// quic/0.0.0.0:7450, address: quic/10.0.0.2:7450}}`.
+    /// quic/0.0.0.0:7450, address: quic/10.0.0.2:7450}}`. It may have the fields of [`Remote`] too.
     pub machines: Option<PathBuf>,
 }
 
@@ -60,6 +73,8 @@ pub struct Machine {
     pub listen: Option<String>,
     /// Address under which the other machines reach it, in the same form.
     pub address: Option<String>,
+    /// How to start the machine from another one.
+    pub remote: Remote,
 }
 
 /// A process of a machine, which runs a part of the graph.

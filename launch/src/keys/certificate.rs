@@ -155,7 +155,8 @@ mod tests {
     fn names_are_those_that_others_connect_to() {
         let check = |listen: Option<&str>, address: Option<&str>, expected: &[&str]| {
             let [listen, address] = [listen, address].map(|text| text.map(str::to_owned));
-            let machine = Machine { name: "robot".to_owned(), listen, address };
+            let machine =
+                Machine { name: "robot".to_owned(), listen, address, ..Machine::default() };
             assert_eq!(names(&machine), expected);
         };
         check(None, None, &["robot"]);

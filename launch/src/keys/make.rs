@@ -17,7 +17,7 @@ pub(super) fn make(app: App, args: &KeysArgs) -> anyhow::Result<ExitCode> {
     let app = args.file.configure(app);
     let (at, machines) = (args.at.clone(), args.machines.clone());
     let placement = PlacementOptions { at, machines, ..PlacementOptions::default() };
-    let options = LoadOptions { placement, ..LoadOptions::default() };
+    let options = LoadOptions { placement, wiring_only: true, ..LoadOptions::default() };
     let Some(checked) = args.file.load(&app, options)? else { return Ok(ExitCode::FAILURE) };
     let machines = chosen(args, &checked.graph)?;
     let authority = Authority::open(&args.dir, &checked.graph.name, args.days)?;

@@ -27,7 +27,7 @@ pub(super) struct Link {
 
 impl Checker<'_> {
     /// Machine of a node; `None` if it is unknown.
-    fn machine_of(&self, node: usize) -> Option<usize> {
+    pub(super) fn machine_of(&self, node: usize) -> Option<usize> {
         let partition = (*self.partition_of.get(node)?)?;
         Some(self.partitions.get(partition)?.machine)
     }

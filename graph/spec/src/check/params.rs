@@ -7,7 +7,8 @@ use afferent_graph::{
 use crate::{Graph, Location, check::Checker, suggest};
 
 impl<'a> Checker<'a> {
-    /// Parameters of `node` with resolved paths. The node's own check runs if they are valid.
+    /// Parameters of `node` with resolved paths. The node's own check runs if they are valid and the
+    /// node may run on this machine, which has its files and devices.
     pub(super) fn params(&mut self, node: usize, services: &OpenCx) -> ParamValues {
         let Some(def) = self.defs[node] else { return ParamValues::new() };
         let before = self.faults.len();
@@ -45,7 +46,8 @@ impl<'a> Checker<'a> {
         }
         let sound = reported.is_none_or(|told| !told.all_params && told.params.is_empty());
         let is_replaced = self.without_sources && def.is_source();
-        if sound && self.faults.len() == before && !is_replaced {
+        let is_checked = !is_replaced && !self.wiring_only && !self.is_elsewhere(node);
+        if sound && self.faults.len() == before && is_checked {
             let cx = OpenCx { name: self.graph.nodes[node].name.clone(), ..services.clone() };
             if let Err(error) = def.factory().check(&values, &cx) {
                 self.refused(node, &values, &error);

@@ -71,6 +71,12 @@ impl Checker<'_> {
         }
     }
 
+    /// True if the node runs on a machine other than that of this program.
+    pub(super) fn is_elsewhere(&self, node: usize) -> bool {
+        let (own, of_node) = (self.machine, self.machine_of(node));
+        !self.here && own.is_some() && of_node.is_some() && own != of_node
+    }
+
     /// True if two nodes run in different processes.
     pub(super) fn is_apart(&self, one: usize, other: usize) -> bool {
         let [one, other] = [one, other].map(|node| self.partition_of.get(node).copied().flatten());
@@ -148,6 +154,7 @@ impl Checker<'_> {
             name: machine.name,
             listen: machine.listen,
             address: machine.address,
+            remote: machine.remote,
         });
         machines.collect()
     }

@@ -2,7 +2,7 @@
 //!
 //! ```yaml
 //! machines:                                # the file of `--machines`
-//!   robot: {listen: quic/0.0.0.0:7450, address: quic/10.0.0.2:7450}
+//!   robot: {listen: quic/0.0.0.0:7450, address: quic/10.0.0.2:7450, ssh: me@10.0.0.2, dir: robot}
 //! ```
 
 use std::{path::Path, sync::Arc};
@@ -17,6 +17,11 @@ use crate::{
 /// Order of the diagnostics of `--machine`, and of the first `--at`: after those of `--set`.
 const MACHINE_ORDER: usize = 1 << 30;
 const AT_ORDER: usize = MACHINE_ORDER + 1;
+
+/// Settings of a machine in the file of `--machines`.
+const SETTINGS: [&str; 5] = ["listen", "address", "ssh", "dir", "program"];
+/// The same, as words of a message.
+const SETTINGS_WORDS: &str = "\"listen\", \"address\", \"ssh\", \"dir\" and \"program\"";
 
 impl Reader {
     /// Applies `options` to `graph`. Returns the machine of this program: its index in the machines
@@ -80,10 +85,10 @@ impl Reader {
         for (key, value) in machines.into_iter().flatten() {
             let Some(at) = self.find_machine(&key.text, &key.location, graph) else { continue };
             let what = format!("machine \"{}\"", key.text);
-            let Some(map) = self.map(value, &what, "\"listen\" and \"address\"") else { continue };
-            self.keys(map, &["listen", "address"], &what);
-            let mut given = |key: &str| self.address(value, key, &what);
-            let (listen, address) = (given("listen"), given("address"));
+            let Some(map) = self.map(value, &what, SETTINGS_WORDS) else { continue };
+            self.keys(map, &SETTINGS, &what);
+            let [listen, address, ssh, dir, program] =
+                SETTINGS.map(|key| self.setting(value, key, &what));
             let (machine, found) = (&mut graph.machines[at], &mut locations.machines[at]);
             if let Some((text, location)) = listen {
                 (machine.listen, found.listen) = (Some(text), Some(location));
@@ -91,10 +96,24 @@ impl Reader {
             if let Some((text, location)) = address {
                 (machine.address, found.address) = (Some(text), Some(location));
             }
+            let remote = &mut machine.remote;
+            let settings =
+                [(ssh, &mut remote.ssh), (dir, &mut remote.dir), (program, &mut remote.program)];
+            for (given, setting) in settings {
+                let Some((text, location)) = given else { continue };
+                // Words that begin with "-" would be options of ssh or of a shell command.
+                if text.is_empty() || text.starts_with('-') || text.contains(char::is_control) {
+                    self.error(
+                        &location,
+                        format!("\"{text}\" of {what} is no login, folder or program"),
+                    );
+                }
+                *setting = Some(text);
+            }
         }
     }
 
-    fn address(&mut self, node: &Node, key: &str, what: &str) -> Option<(String, Location)> {
+    fn setting(&mut self, node: &Node, key: &str, what: &str) -> Option<(String, Location)> {
         let value = node.get(key).filter(|value| !value.is_null())?;
         let text = self.text(value, &format!("\"{key}\" of {what}"))?;
         Some((text.to_owned(), value.location.clone()))

@@ -245,7 +245,12 @@ fn a_file_gives_addresses() {
         ),
         (
             "machines: {base: tcp/a:1}",
-            "1:18 machine \"base\" must be a map of \"listen\" and \"address\", not a single value",
+            "1:18 machine \"base\" must be a map of \"listen\", \"address\", \"ssh\", \"dir\" and \
+             \"program\", not a single value",
+        ),
+        (
+            "machines: {base: {ssh: -oProxyCommand=a}}",
+            "1:24 \"-oProxyCommand=a\" of machine \"base\" is no login, folder or program",
         ),
     ];
     for (text, expected) in cases {
