@@ -8,7 +8,7 @@
 //! | module | holds |
 //! |---|---|
 //! | `app` | the builder |
-//! | `run`, `replay`, `test`, `top`, `graph_file`, `nodes`, `new`, `devices`, `doctor`, `keys`, `model` | one command each |
+//! | `run`, `replay`, `test`, `top`, `graph_file`, `nodes`, `new`, `devices`, `doctor`, `keys`, `models`, `model` | one command each |
 //! | `serve` | figures over HTTP, for `top` and Prometheus |
 //! | `log` | lines on standard error |
 //! | `placement` | options of machines and processes |
@@ -22,6 +22,7 @@ mod keys;
 mod log;
 mod merge;
 mod model;
+mod models;
 mod new;
 mod nodes;
 mod output;
@@ -69,6 +70,8 @@ enum Command {
     Merge(merge::MergeArgs),
     /// Make certificates for the machines of a graph
     Keys(keys::KeysArgs),
+    /// List the programs of the models of a graph, and find those that this machine lacks
+    Models(models::ModelsArgs),
     /// Run scenarios: a simulated user, and the expected behavior of a graph
     Test(test::TestArgs),
     /// Show the live figures of a graph that was started with --serve
@@ -101,6 +104,7 @@ impl App {
             Command::Replay(args) => replay::replay(self, &args),
             Command::Merge(args) => merge::run(&args),
             Command::Keys(args) => keys::keys(self, &args),
+            Command::Models(args) => models::models(self, &args),
             Command::Test(args) => test::test(&self, &args),
             Command::Top(args) => top::top(&args),
             Command::Check(args) => graph_file::check(self, &args),

@@ -8,6 +8,7 @@ mod input;
 mod limits;
 mod profile;
 mod run;
+mod store;
 mod verify;
 
 use std::{path::PathBuf, process::ExitCode, sync::Arc};
@@ -29,6 +30,8 @@ pub(crate) enum ModelCommand {
     Diff(diff::DiffArgs),
     /// Stream the answer of a language model, and print its speed
     Generate(generate::GenerateArgs),
+    /// Add a program to the cache, where packages find it by its SHA-256
+    Store(store::StoreArgs),
 }
 
 pub(crate) fn model(app: &App, command: &ModelCommand) -> anyhow::Result<ExitCode> {
@@ -38,6 +41,7 @@ pub(crate) fn model(app: &App, command: &ModelCommand) -> anyhow::Result<ExitCod
         ModelCommand::Verify(args) => verify::verify(app, args),
         ModelCommand::Diff(args) => diff::diff(app, args),
         ModelCommand::Generate(args) => generate::generate(app, args),
+        ModelCommand::Store(args) => store::store(args),
     }
 }
 

@@ -20,12 +20,16 @@
 //! limits: []                    # known limitations
 //! ```
 //!
+//! A program that is not in its folder is taken from the [`ModelCache`] by its SHA-256.
+//!
 //! A bare `.pte` file is a package with one variant and an empty manifest.
 //!
 //! Begin with [`ModelPackage::open`]; [`Manifest`] has all fields of `model.yaml`.
 
+mod cache;
 mod manifest;
 mod package;
 
+pub use cache::{ModelCache, StoreError};
 pub use manifest::{Chat, Decision, Decoder, Manifest, Quality, Threshold, Tool, Variant};
 pub use package::{ModelPackage, PackageError};

@@ -9,7 +9,7 @@ use std::{
 use afferent_runtime::{Model, ModelError, ModelFile, ModelOptions};
 use sha2::{Digest, Sha256};
 
-use crate::{Manifest, Variant};
+use crate::{Manifest, ModelCache, Variant};
 
 /// Model package on disk.
 #[derive(Debug, Clone)]
@@ -76,6 +76,21 @@ pub enum PackageError {
         found: String,
         /// SHA-256 in `model.yaml`.
         expected: String,
+    },
+    /// A program file is neither in its package nor in the cache.
+    #[error(
+        "{} does not exist, and {} is not in {}: copy the program to one of the two",
+        path.display(),
+        sha256,
+        cache.display()
+    )]
+    Missing {
+        /// Path of the program in its package.
+        path: PathBuf,
+        /// SHA-256 of the program: its name in the cache.
+        sha256: String,
+        /// Folder of the cache.
+        cache: PathBuf,
     },
     /// The program failed to load.
     #[error(transparent)]
@@ -161,20 +176,16 @@ impl ModelPackage {
     ///
     /// # Errors
     /// [`PackageError::NoVariant`] if no backend is available, [`PackageError::Model`] if the
-    /// variant fails to load, [`PackageError::Length`] and [`PackageError::Read`].
+    /// variant fails to load, [`PackageError::Length`], [`PackageError::Missing`] and
+    /// [`PackageError::Read`].
     pub fn load(&self, options: &ModelOptions) -> Result<Model, PackageError> {
-        let is_runnable = |variant: &&Variant| {
-            self.is_bare()
-                || variant.backend == Variant::PORTABLE
-                || options.has_backend(&variant.backend)
-        };
-        let Some(variant) = self.manifest.variants.iter().find(is_runnable) else {
+        let Some(variant) = self.variant(options) else {
             let reasons = self.manifest.variants.iter();
             let reasons = reasons.map(|v| format!("{} needs {}", v.file, v.backend));
             let reasons = reasons.collect::<Vec<_>>().join(", ");
             return Err(PackageError::NoVariant { path: self.folder.clone(), reasons });
         };
-        let path = self.folder.join(&variant.file);
+        let path = self.program(variant)?;
         if let Some(expected) = variant.bytes {
             let metadata = fs::metadata(&path).map_err(|error| PackageError::Read {
                 path: path.clone(),
@@ -193,6 +204,32 @@ impl ModelPackage {
             tracing::warn!("{problem}");
         }
         Ok(model)
+    }
+
+    /// First variant whose backend is available: the one that [`ModelPackage::load`] loads.
+    pub fn variant(&self, options: &ModelOptions) -> Option<&Variant> {
+        let is_runnable = |variant: &&Variant| {
+            self.is_bare()
+                || variant.backend == Variant::PORTABLE
+                || options.has_backend(&variant.backend)
+        };
+        self.manifest.variants.iter().find(is_runnable)
+    }
+
+    /// Path of the program of `variant`: in the package, or else in the cache of the user.
+    ///
+    /// # Errors
+    /// [`PackageError::Missing`] if it is in neither. Without a SHA-256 in `model.yaml`, the path in
+    /// the package is returned even if there is no file.
+    pub fn program(&self, variant: &Variant) -> Result<PathBuf, PackageError> {
+        let path = self.folder.join(&variant.file);
+        let (Some(sha256), false) = (&variant.sha256, path.exists()) else { return Ok(path) };
+        let Some(cache) = ModelCache::of_user() else { return Ok(path) };
+        cache.find(sha256).ok_or_else(|| PackageError::Missing {
+            path,
+            sha256: sha256.to_lowercase(),
+            cache: cache.folder().to_owned(),
+        })
     }
 
     /// Checks the SHA-256 of every program file. Reads all of them completely.
