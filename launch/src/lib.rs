@@ -8,7 +8,7 @@
 //! | module | holds |
 //! |---|---|
 //! | `app` | the builder |
-//! | `run`, `replay`, `test`, `top`, `graph_file`, `nodes`, `new`, `devices`, `doctor`, `keys`, `models`, `model` | one command each |
+//! | `run`, `replay`, `test`, `top`, `graph_file`, `nodes`, `new`, `devices`, `doctor`, `keys`, `models`, `up`, `model` | one command each |
 //! | `serve` | figures over HTTP, for `top` and Prometheus |
 //! | `log` | lines on standard error |
 //! | `placement` | options of machines and processes |
@@ -34,6 +34,7 @@ mod serve;
 mod table;
 mod test;
 mod top;
+mod up;
 
 use std::{
     io::{ErrorKind, Write, stdout},
@@ -70,6 +71,8 @@ enum Command {
     Merge(merge::MergeArgs),
     /// Make certificates for the machines of a graph
     Keys(keys::KeysArgs),
+    /// Start a graph on all of its machines, over ssh
+    Up(up::UpArgs),
     /// List the programs of the models of a graph, and find those that this machine lacks
     Models(models::ModelsArgs),
     /// Run scenarios: a simulated user, and the expected behavior of a graph
@@ -104,6 +107,7 @@ impl App {
             Command::Replay(args) => replay::replay(self, &args),
             Command::Merge(args) => merge::run(&args),
             Command::Keys(args) => keys::keys(self, &args),
+            Command::Up(args) => up::up(self, &args),
             Command::Models(args) => models::models(self, &args),
             Command::Test(args) => test::test(&self, &args),
             Command::Top(args) => top::top(&args),
