@@ -50,7 +50,7 @@ impl Verbosity {
         if let Err(reason) = &targets {
             warning(format_args!("RUST_LOG is ignored: {reason}"));
         }
-        let filter = targets.ok().flatten().unwrap_or_else(|| Targets::new().with_default(level));
+        let filter = targets.ok().flatten().unwrap_or_else(|| targets_at(level));
         let lines = tracing_subscriber::fmt::layer()
             // The layer would panic if standard error cannot be written.
             .log_internal_errors(false)
@@ -58,6 +58,20 @@ impl Verbosity {
             .event_format(Lines);
         let _ = tracing_subscriber::registry().with(lines).with(filter).try_init();
     }
+}
+
+/// What is logged at `level`: of the transport also machines that are awaited or are back, and of
+/// zenoh one level less.
+fn targets_at(level: LevelFilter) -> Targets {
+    let zenoh = match level.into_level() {
+        Some(Level::TRACE) => LevelFilter::DEBUG,
+        Some(Level::DEBUG) => LevelFilter::INFO,
+        Some(Level::INFO) => LevelFilter::WARN,
+        _ => LevelFilter::ERROR,
+    };
+    let transport = if level == LevelFilter::WARN { LevelFilter::INFO } else { level };
+    let targets = Targets::new().with_default(level);
+    targets.with_target("afferent_transport", transport).with_target("zenoh", zenoh)
 }
 
 /// Format of a log line: as commands print, `warning: …`.

@@ -1,4 +1,4 @@
-//! A graph in several processes of one machine.
+//! A graph in several processes and on several machines.
 
 use std::{
     path::{Path, PathBuf},
@@ -12,6 +12,7 @@ use afferent_record::Waterfall;
 use afferent_spec::CheckedGraph;
 use afferent_transport::{Process, Processes, Program, Transport, Witness};
 use anyhow::Context;
+use clap::Args;
 
 use crate::App;
 
@@ -27,39 +28,57 @@ pub(crate) struct Running {
     spread: Option<Spread>,
 }
 
-/// Connections to the other processes, and in the main process the processes themselves.
-struct Spread {
+/// Connections to the other processes and machines, and in the main process of a machine its
+/// processes.
+pub(crate) struct Spread {
     transport: Arc<Transport>,
+    role: Option<Process>,
     processes: Option<Arc<Processes>>,
+    #[cfg(feature = "net")]
+    _net: Option<afferent_transport::net::Net>,
+}
+
+/// Options of the connections to other machines.
+#[derive(Args)]
+pub(crate) struct NetArgs {
+    /// Folder with the certificates of this machine, which `afferent keys` makes
+    #[arg(long, value_name = "FOLDER")]
+    keys: Option<PathBuf>,
+    /// Accept connections to other machines that are not encrypted (tcp/)
+    #[arg(long)]
+    insecure: bool,
 }
 
 /// Partition that this process runs, with what its parent told it.
 pub(crate) struct Role {
+    /// Partition that the main process assigned.
+    partition: Option<usize>,
+    /// Connection to the main process, until it is used.
     process: Option<Process>,
 }
 
 impl Role {
     /// Role of this process, by what its parent told it.
     pub(crate) fn of_this_process() -> anyhow::Result<Self> {
-        Ok(Self { process: Process::inherited()? })
+        let process = Process::inherited()?;
+        Ok(Self { partition: process.as_ref().map(|process| process.partition), process })
     }
 
     /// True for the process that was started by the user.
     pub(crate) fn is_main(&self) -> bool {
-        self.process.is_none()
+        self.partition.is_none()
     }
 
-    /// Start of the session: that of the main process.
-    pub(crate) fn session_start(&self) -> Option<SessionStart> {
-        self.process.as_ref().map(|process| SessionStart { unix_ns: process.unix_ns })
-    }
-
-    /// Path of an output file of this process: the name of the process goes ahead of the extension.
+    /// Path of an output file of this process: the names of the machine and of the process go ahead
+    /// of the extension, except for the first machine and main processes.
     pub(crate) fn file(&self, path: &Path, graph: &CheckedGraph) -> PathBuf {
-        let partition = self.process.as_ref().and_then(|own| graph.partitions.get(own.partition));
-        match partition.and_then(|partition| partition.process.as_deref()) {
-            Some(name) => named(path, name),
-            None => path.to_owned(),
+        let partition = graph.partitions.get(self.partition.or(graph.machine).unwrap_or(0));
+        let Some(partition) = partition else { return path.to_owned() };
+        let machine = graph.machines.get(partition.machine).filter(|_| partition.machine > 0);
+        let path = machine.map_or(path.to_owned(), |machine| named(path, &machine.name));
+        match partition.process.as_deref() {
+            Some(name) => named(&path, name),
+            None => path,
         }
     }
 }
@@ -73,30 +92,27 @@ fn named(path: &Path, name: &str) -> PathBuf {
 }
 
 impl Running {
-    /// Starts a graph, and the other processes of a graph that names some.
+    /// Starts a graph in this process, and if it is spread in its other processes.
     pub(crate) fn start(
         app: &App,
         graph: &CheckedGraph,
         mut options: RunOptions,
-        role: Role,
+        mut spread: Option<Spread>,
         start: SessionStart,
         waterfall: Option<&Arc<Waterfall>>,
     ) -> anyhow::Result<Self> {
-        let is_spread = graph.partitions.len() > 1 && graph.machines.len() < 2;
-        let is_real = options.clock == afferent_engine::ClockKind::Real;
-        let spread = (is_spread && is_real).then(|| spread(graph, role, start)).transpose()?;
-        options.border = spread.as_ref().map(|spread| spread.transport.clone() as Arc<dyn Border>);
-        if let (Some(Spread { transport, processes }), Some(waterfall)) = (&spread, waterfall) {
-            if processes.is_some() {
-                let waterfall = waterfall.clone();
-                transport.reached_by(move |output, now, header| {
-                    waterfall.reach(output, now, header);
-                });
-            } else {
-                options.observers.push(Witness::new(transport));
+        if let Some(spread) = &mut spread {
+            spread.connect(start)?;
+            options.border = Some(spread.transport.clone() as Arc<dyn Border>);
+            if let Some(waterfall) = waterfall {
+                spread.draw(waterfall, &mut options);
             }
         }
-        let session = app.start(graph, options)?;
+        let session = app.start(graph, options).inspect_err(|error| {
+            if let Some(spread) = &spread {
+                spread.transport.abort(&error.to_string());
+            }
+        })?;
         if let Some(Spread { transport, .. }) = &spread {
             let watch = session.watch_handle();
             transport.read_figures_by(move || watch.read(PATIENCE));
@@ -121,7 +137,7 @@ impl Running {
     /// Waits for the end in all processes.
     pub(crate) fn wait(self) -> Result<Report, RunError> {
         let ended = self.session.wait();
-        let Some(Spread { transport, processes }) = self.spread else { return ended };
+        let Some(Spread { transport, processes, .. }) = &self.spread else { return ended };
         let report = match ended {
             Ok(report) => report,
             Err(RunError::Failed(report)) => *report,
@@ -138,16 +154,109 @@ impl Running {
     }
 }
 
-fn spread(graph: &CheckedGraph, role: Role, start: SessionStart) -> anyhow::Result<Spread> {
-    let Some(process) = role.process else {
-        let transport = Transport::new(graph, 0, 0)?;
-        let program = Program::current().context("the path of this program is unknown")?;
-        let processes = Processes::start(&transport, program, start.unix_ns)?;
-        return Ok(Spread { transport, processes: Some(processes) });
-    };
-    let transport = Transport::new(graph, process.partition, process.incarnation)?;
-    process.connect(&transport)?;
-    Ok(Spread { transport, processes: None })
+impl Spread {
+    /// Prepares the part of `graph` that this process runs; `None` if it runs the whole graph.
+    pub(crate) fn prepare(
+        graph: &CheckedGraph,
+        role: &mut Role,
+        args: &NetArgs,
+    ) -> anyhow::Result<Option<Self>> {
+        if graph.partitions.len() < 2 {
+            return Ok(None);
+        }
+        let (partition, incarnation) = match &role.process {
+            Some(process) => (process.partition, process.incarnation),
+            None => (own_machine(graph)?, 0),
+        };
+        let transport = Transport::new(graph, partition, incarnation)?;
+        #[cfg(feature = "net")]
+        let net = net(&transport, graph, role, args)?;
+        #[cfg(not(feature = "net"))]
+        without_net(graph, args)?;
+        Ok(Some(Self {
+            transport,
+            role: role.process.take(),
+            processes: None,
+            #[cfg(feature = "net")]
+            _net: net,
+        }))
+    }
+
+    /// Start of the session: that of the main process and of the first machine, which is `own` if
+    /// this process is both.
+    pub(crate) fn session_start(&self, own: SessionStart) -> anyhow::Result<SessionStart> {
+        let unix_ns = match &self.role {
+            Some(process) => process.unix_ns,
+            None => self.transport.agree(own.unix_ns).map_err(anyhow::Error::msg)?,
+        };
+        Ok(SessionStart { unix_ns })
+    }
+
+    /// Connects to the main process, or starts the other processes of this machine.
+    fn connect(&mut self, start: SessionStart) -> anyhow::Result<()> {
+        match self.role.take() {
+            Some(process) => process.connect(&self.transport)?,
+            None => {
+                let program = Program::current().context("the path of this program is unknown")?;
+                let processes = Processes::start(&self.transport, program, start.unix_ns)?;
+                self.processes = Some(processes);
+            }
+        }
+        Ok(())
+    }
+
+    /// Draws outputs of every process: the first one draws, and the others tell it.
+    fn draw(&self, waterfall: &Arc<Waterfall>, options: &mut RunOptions) {
+        if self.transport.is_first() {
+            let waterfall = waterfall.clone();
+            self.transport.reached_by(move |output, now, header| {
+                waterfall.reach(output, now, header);
+            });
+        } else {
+            options.observers.push(Witness::new(&self.transport));
+        }
+    }
+}
+
+/// Index of this machine in a graph of several, which the user has to name.
+fn own_machine(graph: &CheckedGraph) -> anyhow::Result<usize> {
+    if graph.machines.len() < 2 {
+        return Ok(0);
+    }
+    let names: Vec<_> = graph.machines.iter().map(|machine| machine.name.as_str()).collect();
+    graph.machine.with_context(|| {
+        format!(
+            "the graph runs on several machines: say which one this is, --machine {}, or run all \
+             nodes here with --here",
+            names.join(" or --machine ")
+        )
+    })
+}
+
+#[cfg(feature = "net")]
+fn net(
+    transport: &Arc<Transport>,
+    graph: &CheckedGraph,
+    role: &Role,
+    args: &NetArgs,
+) -> anyhow::Result<Option<afferent_transport::net::Net>> {
+    use afferent_transport::net::NetOptions;
+    if graph.machines.len() < 2 || !role.is_main() {
+        return Ok(None);
+    }
+    let options = NetOptions { keys: args.keys.clone(), insecure: args.insecure };
+    Ok(Some(transport.connect_machines(&options)?))
+}
+
+#[cfg(not(feature = "net"))]
+fn without_net(graph: &CheckedGraph, args: &NetArgs) -> anyhow::Result<()> {
+    let needs = graph.machines.len() > 1 || args.keys.is_some() || args.insecure;
+    anyhow::ensure!(
+        !needs,
+        "this program was built without connections to other machines: build it with `cargo build \
+         --release --features net`, or run all nodes here with --here"
+    );
+    Ok(())
 }
 
 #[cfg(test)]

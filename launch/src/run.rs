@@ -23,7 +23,7 @@ use crate::{
     log,
     output::{Output, cannot_write},
     placement::PlacementArgs,
-    processes::{Role, Running},
+    processes::{NetArgs, Role, Running, Spread},
     serve::{ADDRESS, Figures, bind},
 };
 
@@ -33,6 +33,8 @@ pub(crate) struct RunArgs {
     file: GraphFile,
     #[command(flatten)]
     placement: PlacementArgs,
+    #[command(flatten)]
+    net: NetArgs,
     /// Stop after this session time, such as 10s or 2min
     #[arg(long, value_name = "TIME")]
     duration: Option<String>,
@@ -82,7 +84,7 @@ pub(crate) struct RunArgs {
 }
 
 pub(crate) fn run(app: App, args: &RunArgs) -> anyhow::Result<ExitCode> {
-    let role = Role::of_this_process()?;
+    let mut role = Role::of_this_process()?;
     let duration = args.duration.as_deref().map(|text| read_duration(text, None)).transpose();
     let duration = duration.context("--duration")?;
     let drain = read_duration(&args.drain, None).context("--drain")?;
@@ -102,7 +104,12 @@ pub(crate) fn run(app: App, args: &RunArgs) -> anyhow::Result<ExitCode> {
     let files = is_main.then(|| Files::open(args)).transpose()?;
     let clock = if args.virtual_clock { ClockKind::Virtual } else { ClockKind::Real };
     // Nodes and recording agree on it; on the virtual clock, every run writes the same file.
-    let start = role.session_start().unwrap_or_else(|| clock.session_start());
+    let spread = match clock {
+        ClockKind::Real => Spread::prepare(&checked.graph, &mut role, &args.net)?,
+        ClockKind::Virtual => None,
+    };
+    let start = clock.session_start();
+    let start = spread.as_ref().map_or(Ok(start), |spread| spread.session_start(start))?;
     let app = app.service(start);
     let witnesses = Witnesses::new(args, &checked, start, &role)?;
     let options = RunOptions {
@@ -114,7 +121,7 @@ pub(crate) fn run(app: App, args: &RunArgs) -> anyhow::Result<ExitCode> {
         ..RunOptions::default()
     };
     let running =
-        Running::start(&app, &checked.graph, options, role, start, witnesses.waterfall.as_ref())?;
+        Running::start(&app, &checked.graph, options, spread, start, witnesses.waterfall.as_ref())?;
     let ran = drive(running, listener, is_main);
     let is_recorded = witnesses.finish();
     let (report, failed) = ran?;

@@ -86,18 +86,30 @@ impl Budgets {
     }
 }
 
-/// Reads the session clock of a run.
+/// Session clock of a run.
 #[derive(Clone)]
-pub struct SessionClock(Arc<dyn Fn() -> Timestamp + Send + Sync>);
+pub struct SessionClock {
+    now: Arc<dyn Fn() -> Timestamp + Send + Sync>,
+    slew: Arc<dyn Fn(i64) + Send + Sync>,
+}
 
 impl SessionClock {
-    pub(crate) fn new(now: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
-        Self(Arc::new(now))
+    pub(crate) fn new(
+        now: impl Fn() -> Timestamp + Send + Sync + 'static,
+        slew: impl Fn(i64) + Send + Sync + 'static,
+    ) -> Self {
+        Self { now: Arc::new(now), slew: Arc::new(slew) }
     }
 
     /// Session time.
     pub fn now(&self) -> Timestamp {
-        (self.0)()
+        (self.now)()
+    }
+
+    /// The clock runs `error_ns` late against that of another machine. It is slewed by at most 500 ppm until
+    /// they agree, and never goes back. One thread at a time may call this.
+    pub fn slew(&self, error_ns: i64) {
+        (self.slew)(error_ns);
     }
 }
 

@@ -1,5 +1,6 @@
 //! Session clock: real or virtual.
 
+pub(crate) mod discipline;
 pub(crate) mod generation;
 pub(crate) mod lockstep;
 
@@ -8,7 +9,7 @@ use std::{sync::Arc, time::Instant};
 use afferent_graph::{SessionStart, Timestamp};
 
 use crate::{
-    clock::lockstep::Lockstep,
+    clock::{discipline::Discipline, lockstep::Lockstep},
     supervision::current_call::CurrentCall,
     sys::stopwatch::{Stopwatch, ticks},
 };
@@ -42,6 +43,8 @@ impl ClockKind {
 pub(crate) struct Clock {
     start: Instant,
     pub(crate) lockstep: Option<Lockstep>,
+    /// Of a graph in several processes: its machines share one session time.
+    discipline: Option<Discipline>,
 }
 
 /// One reading of the clock.
@@ -49,7 +52,7 @@ pub(crate) struct Clock {
 pub(crate) struct Moment {
     /// Session time.
     pub(crate) now: Timestamp,
-    /// Real time, in nanoseconds since the start of the session.
+    /// Real time, in nanoseconds since the start of the session: session time of the real clock.
     pub(crate) real_ns: u64,
 }
 
@@ -61,14 +64,31 @@ impl Moment {
 }
 
 impl Clock {
-    /// Clock that starts, or has started, at `start`.
-    pub(crate) fn new(start: Instant, lockstep: Option<Lockstep>) -> Self {
-        Self { start, lockstep }
+    /// Clock that starts, or has started, at `start`; `follows` makes [`Clock::slew`] possible.
+    pub(crate) fn new(start: Instant, lockstep: Option<Lockstep>, follows: bool) -> Self {
+        Self { start, lockstep, discipline: follows.then(Discipline::default) }
+    }
+
+    fn elapsed_ns(&self) -> u64 {
+        u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// Real time after `ns` by the clock of the system.
+    #[inline]
+    fn corrected(&self, ns: u64) -> u64 {
+        self.discipline.as_ref().map_or(ns, |discipline| discipline.correct(ns))
+    }
+
+    /// The clock runs `error_ns` late against that of another machine; it is slewed to agree with it.
+    pub(crate) fn slew(&self, error_ns: i64) {
+        if let Some(discipline) = &self.discipline {
+            discipline.slew(self.elapsed_ns(), error_ns);
+        }
     }
 
     /// Reads the clock from any thread.
     pub(crate) fn moment(&self) -> Moment {
-        let real_ns = u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let real_ns = self.corrected(self.elapsed_ns());
         Moment { now: self.session_time(real_ns), real_ns }
     }
 
@@ -129,6 +149,6 @@ impl ThreadClock {
     /// session.
     #[inline]
     pub(crate) fn ns_at(&mut self, clock: &Clock, ticks: u64) -> u64 {
-        self.stopwatch.ns_since(clock.start, ticks)
+        clock.corrected(self.stopwatch.ns_since(clock.start, ticks))
     }
 }

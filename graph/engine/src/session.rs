@@ -260,8 +260,9 @@ fn tell_of_budget(graph: &CheckedGraph, border: &Arc<dyn Border>, index: usize) 
 /// Ends of the edges to and from other processes.
 fn border_ends(shared: &Arc<Shared>, connected: &Connected) -> BorderEnds {
     let clock = {
-        let shared = shared.clone();
-        SessionClock::new(move || shared.clock.moment().now)
+        let (shared, slewed) = (shared.clone(), shared.clone());
+        let now = move || shared.clock.moment().now;
+        SessionClock::new(now, move |error_ns| slewed.clock.slew(error_ns))
     };
     let outgoing = |(edge, queue): &(usize, Arc<RemoteEdge>)| Outgoing {
         edge: *edge,
@@ -308,7 +309,7 @@ fn shared(
         // A sink of another process ends the edge that leads there.
         sinks: AtomicUsize::new(sinks.count() + ends.count()),
         outgoing: outgoing.clone(),
-        clock: Clock::new(start, lockstep),
+        clock: Clock::new(start, lockstep, options.border.is_some()),
         interrupt,
         // Without a waiting caller, the receiver is gone.
         stop: StopHandle::new(options.drain, wakers.to_vec(), move || {

@@ -1,6 +1,6 @@
 //! A checked graph: every name resolved, ready to run.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use afferent_graph::{NodeDef, OnFull, ParamValues, PortId, PortKind, Weight};
 
@@ -108,6 +108,22 @@ impl CheckedGraph {
     /// machines.
     pub fn machine_of(&self, node: usize) -> usize {
         self.partitions.get(self.partition_of(node)).map_or(0, |partition| partition.machine)
+    }
+
+    /// Pairs of machines that need a connection, each with its lower index first: those with common
+    /// edges, those whose nodes an interrupt cancels, and the first one with every other machine
+    /// that runs nodes, because it starts the session.
+    pub fn linked_machines(&self) -> BTreeSet<[usize; 2]> {
+        let edges = self.edges.iter().map(|edge| [edge.from.0, edge.to.0]);
+        let canceled = self.nodes.iter().enumerate().filter(|(_, node)| node.canceled);
+        let interrupts = self.interrupt.into_iter().flat_map(|(on, _)| {
+            let canceled = canceled.clone();
+            canceled.map(move |(index, _)| [on, index])
+        });
+        let pairs = edges.chain(interrupts).map(|pair| pair.map(|node| self.machine_of(node)));
+        let firsts = (0..self.nodes.len()).map(|node| [0, self.machine_of(node)]);
+        let pairs = pairs.chain(firsts).filter(|[one, other]| one != other);
+        pairs.map(|[one, other]| [one.min(other), one.max(other)]).collect()
     }
 
     /// Name of a partition: `machine`, `machine/process`, or `process`; `main` for the main process

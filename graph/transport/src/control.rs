@@ -7,24 +7,37 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Control {
-    /// Every node of the partition is open.
+    /// Every node of the partition is open; from a main process, every node of its machine.
     Open {
         /// Description of the graph, a line for each node and edge.
         shape: Vec<String>,
     },
+    /// The receiver runs another graph and cannot take part.
+    Refused { reason: String },
     /// The session starts, or has started.
     Go {
-        /// Start of the session by the monotonic clock of the machine, in nanoseconds.
+        /// Start of the session by the monotonic clock of the sender's machine, in nanoseconds.
         start_ns: i64,
         /// Current epoch.
         epoch: u32,
     },
+    /// Another machine takes messages of edges from now on.
+    Ready,
+    /// The session clock of the main process started at this time of the monotonic clock.
+    Clock { start_ns: i64 },
     /// An interrupt began this epoch.
     Epoch(u32),
-    /// The run is to stop.
-    Stop,
-    /// The process of the partition has ended unexpectedly; `returns` says that it is started again.
-    Gone { partition: usize, returns: bool },
+    /// The run is to stop: on every machine, or on this one.
+    Stop { everywhere: bool },
+    /// The process of the partition has ended unexpectedly; `returns` says that it is started again,
+    /// and `afresh` that its machine is, whose processes are then counted from the start.
+    Gone { partition: usize, returns: bool, afresh: bool },
+    /// The machine with this main process cannot be reached at present.
+    Away { partition: usize },
+    /// It can be reached again.
+    Back { partition: usize },
+    /// The machine of the sender has ended its part of the graph, or was stopped.
+    Left { stopped: bool },
     /// A packet of `trace` has passed an end of a budget.
     Passed { budget: usize, starts: bool, trace: u64, real_ns: u64 },
     /// A packet has left an output of the waterfall.
@@ -32,7 +45,7 @@ pub(crate) enum Control {
     /// Asks for the figures of the run.
     Ask,
     /// A part of the figures of a partition: the answer to [`Control::Ask`], or its last report.
-    Figures { text: String, ends: bool },
+    Figures { partition: usize, text: String, ends: bool },
 }
 
 /// Figures of one partition.
@@ -64,8 +77,8 @@ pub(crate) struct SentCounts {
 const PART: usize = 32 * 1024;
 
 impl PartitionReport {
-    /// Messages that carry the report.
-    pub(crate) fn messages(&self) -> Vec<Control> {
+    /// Messages that carry the report of `partition`.
+    pub(crate) fn messages(&self, partition: usize) -> Vec<Control> {
         // A report has no maps with keys that are not strings, which alone could fail.
         let text = serde_json::to_string(self).unwrap_or_default();
         let mut rest = text.as_str();
@@ -74,7 +87,7 @@ impl PartitionReport {
             let end = rest.floor_char_boundary(PART);
             let (part, after) = rest.split_at(end);
             let (text, ends) = (part.to_owned(), after.is_empty());
-            parts.push(Control::Figures { text, ends });
+            parts.push(Control::Figures { partition, text, ends });
             if ends {
                 return parts;
             }
@@ -97,7 +110,7 @@ mod tests {
             received_before: vec![(4, 2)],
         };
         let mut text = String::new();
-        let messages = report.messages();
+        let messages = report.messages(3);
         assert!(messages.len() > 5);
         for message in messages {
             let bytes = serde_json::to_vec(&message).unwrap();

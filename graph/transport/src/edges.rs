@@ -83,8 +83,8 @@ impl Sender {
         lock(&self.state)
     }
 
-    /// Sends what the window allows.
-    pub(crate) fn pump(&self, link: &Arc<dyn Link>) {
+    /// Sends what the window allows; with `may_end` the end of the stream, too.
+    pub(crate) fn pump(&self, link: &Arc<dyn Link>, may_end: bool) {
         let mut state = self.state();
         while !state.ended && state.window.is_open() {
             let next = state.pending.take().map(ToSend::Packet);
@@ -103,8 +103,10 @@ impl Sender {
                 }
                 ToSend::End => {
                     state.ended = true;
-                    let post = state.window.posted();
-                    link.send(&Head::End(self.head(Header::default(), post)), &[]);
+                    if may_end {
+                        let post = state.window.posted();
+                        link.send(&Head::End(self.head(Header::default(), post)), &[]);
+                    }
                 }
                 ToSend::Nothing => return,
             }
@@ -216,8 +218,13 @@ pub(crate) struct Receiver {
 struct ReceiverState {
     window: ReceiveWindow,
     incarnation: u32,
-    /// True from the loss of the sender until a packet of its next incarnation arrives.
+    /// Incarnations of the sender before its machine was started again.
+    incarnations_before: u32,
+    /// True from the loss of the sender until a packet of its next incarnation arrives, or until an
+    /// interrupted link stands again.
     is_lost: bool,
+    /// Number of losses.
+    losses: u32,
     /// Timestamp and restarts of the last packet.
     last: Option<(Timestamp, u32)>,
     ended: bool,
@@ -266,8 +273,14 @@ impl Receiver {
                 }
             }
             Head::Watermark(head) => {
-                let header = restarted(head);
+                let header = restarted(head, self.state().incarnations_before);
                 self.incoming.advance(SentWatermark::of(&header));
+            }
+            Head::Skip(head) => {
+                let mut state = self.state();
+                if head.incarnation == state.incarnation {
+                    state.window.skip(head.post);
+                }
             }
             Head::End(_) => self.end(),
             _ => {}
@@ -298,7 +311,7 @@ impl Receiver {
             return Ok(None);
         }
         state.is_lost = false;
-        let header = restarted(head);
+        let header = restarted(head, state.incarnations_before);
         if let Some((at, restarts)) = state.last
             && header.at < at
             && header.restarts == restarts
@@ -325,25 +338,42 @@ impl Receiver {
         Left { left, dropped, waiting, closed: self.incoming.is_closed() }
     }
 
-    /// The process of the sender is gone, and `returns` as its next incarnation or does not.
-    pub(crate) fn lose(&self, returns: bool) {
+    /// The process of the sender is gone, and `returns` as its next incarnation or does not. With
+    /// `afresh`, its machine is started again and counts incarnations from 0. Returns the number of
+    /// the loss, for [`Receiver::give_up`].
+    pub(crate) fn lose(&self, returns: bool, afresh: bool) -> u32 {
         let mut state = self.state();
         if state.ended {
-            return;
+            return state.losses;
         }
         state.window.restart(self.left());
         state.incarnation += 1;
-        state.is_lost = true;
+        if afresh {
+            state.incarnations_before += std::mem::take(&mut state.incarnation);
+        }
+        let loss = mark_lost(&mut state);
         drop(state);
         if !returns {
             self.end();
         }
+        loss
     }
 
-    /// Ends the stream if its sender is still lost; returns the name of the edge then.
-    pub(crate) fn give_up(&self) -> Option<&str> {
+    /// The link to the sender is interrupted. Returns the number of the loss.
+    pub(crate) fn pause(&self) -> u32 {
+        mark_lost(&mut self.state())
+    }
+
+    /// The link to the sender stands again.
+    pub(crate) fn resume(&self) {
+        self.state().is_lost = false;
+    }
+
+    /// Ends the stream if its sender is still lost since the loss with this number; returns the name
+    /// of the edge then.
+    pub(crate) fn give_up(&self, loss: u32) -> Option<&str> {
         let state = self.state();
-        let gives_up = state.is_lost && !state.ended;
+        let gives_up = state.is_lost && state.losses == loss && !state.ended;
         drop(state);
         gives_up.then(|| {
             self.end();
@@ -364,8 +394,15 @@ impl Receiver {
     }
 }
 
-/// Header of a packet, whose restarts count those of the process, too.
-fn restarted(head: &PacketHead) -> Header {
-    let restarts = head.header.restarts.wrapping_add(head.incarnation << RESTARTS_BITS);
+fn mark_lost(state: &mut ReceiverState) -> u32 {
+    state.is_lost = true;
+    state.losses += 1;
+    state.losses
+}
+
+/// Header of a packet, whose restarts count those of the process, too, and those of its machine.
+fn restarted(head: &PacketHead, incarnations_before: u32) -> Header {
+    let incarnation = incarnations_before.wrapping_add(head.incarnation);
+    let restarts = head.header.restarts.wrapping_add(incarnation << RESTARTS_BITS);
     Header { restarts, ..head.header }
 }

@@ -1,6 +1,6 @@
 //! Messages between processes: a head of 64 bytes, little endian, and what follows it.
 //!
-//! | bytes | packet, watermark, end | acknowledgment |
+//! | bytes | packet, watermark, end, skip | acknowledgment |
 //! |---|---|---|
 //! | 0 | version | version |
 //! | 1 | kind | kind |
@@ -71,6 +71,8 @@ pub enum Head {
     Watermark(PacketHead),
     /// The stream has ended; `post` is the number of its packets.
     End(PacketHead),
+    /// The packet with this post is lost: its sender did not send it again after an interruption.
+    Skip(PacketHead),
     /// Counters of the receiver.
     Ack(Ack),
     /// A control message in JSON follows.
@@ -134,17 +136,24 @@ pub enum Bulk<'m> {
         /// Number of bytes, from the start of the segment.
         len: usize,
     },
+    /// After the message, from the next multiple of 64 of its length on.
+    After {
+        /// Number of bytes.
+        len: usize,
+    },
 }
 
 const PACKET: u8 = 0;
 const END: u8 = 1;
 const WATERMARK: u8 = 2;
+const SKIP: u8 = 3;
 const ACK: u8 = 4;
 const CONTROL: u8 = 5;
 const RELEASE: u8 = 6;
 
 const INLINE: u32 = 0;
 const SEGMENT: u32 = 1;
+const AFTER: u32 = 2;
 
 impl Head {
     /// The head as bytes.
@@ -155,13 +164,14 @@ impl Head {
             Self::Packet(_) => PACKET,
             Self::End(_) => END,
             Self::Watermark(_) => WATERMARK,
+            Self::Skip(_) => SKIP,
             Self::Ack(_) => ACK,
             Self::Control => CONTROL,
             Self::Release(_) => RELEASE,
         };
         put(0, &[VERSION, kind]);
         match self {
-            Self::Packet(head) | Self::End(head) | Self::Watermark(head) => {
+            Self::Packet(head) | Self::End(head) | Self::Watermark(head) | Self::Skip(head) => {
                 let PacketHead { edge, post, incarnation, header } = head;
                 put(2, &edge.to_le_bytes());
                 put(4, &header.epoch.to_le_bytes());
@@ -226,6 +236,7 @@ impl Head {
             PACKET => Self::Packet(packet()),
             END => Self::End(packet()),
             WATERMARK => Self::Watermark(packet()),
+            SKIP => Self::Skip(packet()),
             ACK => Self::Ack(Ack {
                 edge,
                 incarnation: half(4),
@@ -277,6 +288,16 @@ pub fn end_in_segment(message: &mut [u8], segment: u32, len: usize) -> Result<()
     put_parts(message, SEGMENT, segment, len)
 }
 
+/// Ends the message of a packet after its metadata, with `len` bulk bytes that will follow it.
+///
+/// # Errors
+/// If the metadata is too long.
+pub fn end_before_bulk(message: &mut Vec<u8>, len: usize) -> Result<(), FrameError> {
+    put_parts(message, AFTER, 0, len)?;
+    message.resize(message.len().next_multiple_of(ALIGNMENT), 0);
+    Ok(())
+}
+
 fn put_parts(
     message: &mut [u8],
     position: u32,
@@ -294,6 +315,20 @@ fn put_parts(
     Ok(())
 }
 
+/// Length of the metadata of a packet, by the first [`PACKET_HEAD`] bytes of its message.
+///
+/// # Errors
+/// If it is too long, or the message too short.
+pub fn meta_len(message: &[u8]) -> Result<usize, FrameError> {
+    let short = FrameError::Short { len: message.len(), least: PACKET_HEAD };
+    let len = message.get(HEAD..PACKET_HEAD).and_then(<[u8]>::first_chunk).ok_or(short)?;
+    let len = u32::from_le_bytes(*len) as usize;
+    match len <= MAX_META {
+        true => Ok(len),
+        false => Err(FrameError::Field("the metadata is longer than 1 MiB")),
+    }
+}
+
 /// Parts of the message of a packet.
 ///
 /// # Errors
@@ -304,10 +339,7 @@ pub fn parts(message: &[u8]) -> Result<Parts<'_>, FrameError> {
     let half = |at: usize| u32::from_le_bytes(std::array::from_fn(|index| lengths[at + index]));
     let len = u64::from_le_bytes(std::array::from_fn(|index| lengths[16 + index]));
     let len = usize::try_from(len).map_err(|_| FrameError::Field("the bulk bytes are too long"))?;
-    let meta_len = half(0) as usize;
-    if meta_len > MAX_META {
-        return Err(FrameError::Field("the metadata is longer than 1 MiB"));
-    }
+    let meta_len = meta_len(message)?;
     let end = PACKET_HEAD + meta_len;
     let meta = message.get(PACKET_HEAD..end).ok_or(short(end))?;
     let bulk = match half(4) {
@@ -318,6 +350,7 @@ pub fn parts(message: &[u8]) -> Result<Parts<'_>, FrameError> {
             Bulk::Inline(message.get(start..stop).ok_or(short(stop))?)
         }
         SEGMENT => Bulk::Segment { segment: half(8), len },
+        AFTER => Bulk::After { len },
         _ => return Err(FrameError::Field("the bulk bytes are at an unknown position")),
     };
     Ok(Parts { meta, bulk })
@@ -360,6 +393,7 @@ mod tests {
             Head::Packet(head()),
             Head::End(head()),
             Head::Watermark(head()),
+            Head::Skip(head()),
             Head::Ack(ack),
             Head::Control,
             Head::Release(77),
@@ -398,6 +432,9 @@ mod tests {
         end_in_segment(&mut message, 5, 6_220_800).unwrap();
         let bulk = Bulk::Segment { segment: 5, len: 6_220_800 };
         assert_eq!(parts(&message), Ok(Parts { meta: &[], bulk }));
+        end_before_bulk(&mut message, 77).unwrap();
+        assert_eq!(parts(&message), Ok(Parts { meta: &[], bulk: Bulk::After { len: 77 } }));
+        assert_eq!(message.len() % ALIGNMENT, 0);
         message[HEAD + 4] = 9;
         assert!(parts(&message).is_err());
         message[HEAD..HEAD + 4].copy_from_slice(&u32::MAX.to_le_bytes());

@@ -1,6 +1,6 @@
-//! Edges of a graph across processes.
+//! Edges of a graph across processes and machines.
 //!
-//! A graph file names the process of a node. Each process runs the nodes of its partition in a
+//! A graph file names the machine and the process of a node. Each process runs the nodes of its partition in a
 //! session of its own, and a [`Transport`] carries the packets of the edges between them. Edges keep
 //! their policies, their order and their counters: what leaves the queue of the sender is
 //! acknowledged, dropped with a reason, or counted as lost.
@@ -13,6 +13,8 @@
 //! | `frame` | messages as bytes |
 //! | `link` | what a connection has to do |
 //! | `local` | connection within a machine: shared memory and a socket |
+//! | `remote` | connection between machines: order, repetition and clocks over any wire |
+//! | `net` | that wire: zenoh, behind the feature `net` |
 //! | `processes` | starts the other processes of the machine, and starts them again |
 //! | `witness` | tells the first process of packets for the waterfall |
 //! | `clock` | the monotonic clock that the processes of a machine share |
@@ -24,7 +26,10 @@ mod edges;
 pub mod frame;
 pub mod link;
 pub mod local;
+#[cfg(feature = "net")]
+pub mod net;
 mod processes;
+pub mod remote;
 mod report;
 mod shape;
 mod transport;

@@ -1,8 +1,13 @@
 //! Connections between processes.
 
+use std::time::Duration;
+
 use afferent_core::ForeignBytes;
 
-use crate::frame::{FrameError, Head};
+use crate::{
+    frame::{FrameError, Head},
+    remote::{ClockOffset, SessionInfo},
+};
 
 /// Connection to one other process. Messages arrive in their order as long as it lasts.
 ///
@@ -21,6 +26,25 @@ pub trait Link: Send + Sync {
 
     /// Closes the connection.
     fn close(&self);
+
+    /// False while the connection is interrupted. What is sent meanwhile is kept.
+    fn is_up(&self) -> bool {
+        true
+    }
+
+    /// Offset of the clock of the other machine from that of this one; `None` for processes of one
+    /// machine, and as long as it is not known.
+    fn clock_offset(&self) -> Option<ClockOffset> {
+        None
+    }
+
+    /// Tells the other machine of the session of this one.
+    fn announce(&self, _: SessionInfo) {}
+
+    /// Waits at most for `patience` until everything has arrived; false if it has not.
+    fn drain(&self, _: Duration) -> bool {
+        true
+    }
 }
 
 /// A packet could not be sent.
@@ -56,4 +80,26 @@ pub trait Inbox: Send + Sync {
 
     /// The connection has ended. No message follows.
     fn gone(&self, reason: &str);
+
+    /// The connection to another machine is interrupted.
+    fn paused(&self, _: &str) {}
+
+    /// The connection to another machine stands, for the first time or again; what was sent before
+    /// an interruption arrives.
+    fn resumed(&self) {}
+
+    /// The program on the other machine was started again: what was sent to the one before is lost.
+    fn restarted(&self) {}
+
+    /// The other machine has told its session.
+    fn greeted(&self, _: Option<SessionInfo>) {}
+
+    /// A reading of the clock of the other machine: its offset, and the start of the session by that
+    /// clock, in nanoseconds.
+    fn clock_read(&self, _: ClockOffset, _: Option<i64>) {}
+
+    /// Start of the session by the clock of this machine, in nanoseconds.
+    fn session_start(&self) -> Option<i64> {
+        None
+    }
 }

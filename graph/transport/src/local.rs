@@ -258,6 +258,7 @@ impl Reader {
                 Bulk::Inline([]) => ForeignBytes::from(Vec::new()),
                 Bulk::Inline(bulk) => afferent_core::AlignedBytes::from(bulk).into(),
                 Bulk::Segment { segment, len } => self.segment(segment, len, file)?,
+                Bulk::After { .. } => return Err("bulk bytes are missing".to_owned()),
             },
             Head::Release(segment) => {
                 let had_none = self.link.out().segments.release(segment);

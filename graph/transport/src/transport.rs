@@ -1,35 +1,35 @@
 //! The part of a graph that runs in this process, and its connections to the others.
 
 use std::{
-    collections::{BTreeSet, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     io,
     os::fd::OwnedFd,
-    sync::{
-        Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak,
-        atomic::{AtomicBool, Ordering},
-    },
-    thread,
-    time::{Duration, Instant},
+    sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak, atomic::AtomicBool},
+    time::Instant,
 };
 
 use afferent_core::ForeignBytes;
-use afferent_engine::{
-    Budgets, Failure, FailureKind, Handled, InterruptHandle, Report, SessionClock, StopHandle,
-};
+use afferent_engine::{Budgets, Failure, InterruptHandle, Report, SessionClock, StopHandle};
 use afferent_graph::{Header, Timestamp, WireCodec};
-use afferent_spec::{CheckedGraph, CheckedNode, Edge, OnLoss};
+use afferent_spec::{CheckedGraph, Edge};
 
 use crate::{
     control::{Control, PartitionReport},
     edges::{Receiver, Sender},
     frame::{self, Ack, Head},
-    link::{Inbox, Link, LinkError},
+    link::{Inbox, Link},
     local::LocalLink,
-    lock, shape,
+    lock,
+    remote::{ClockOffset, SessionInfo},
 };
 
 mod border;
 mod figures;
+mod loss;
+mod machines;
+mod relay;
+
+use relay::Relayed;
 
 /// A graph cannot run over several processes.
 #[derive(Debug, thiserror::Error)]
@@ -46,6 +46,9 @@ pub enum TransportError {
     /// The graph has more edges than a message can name.
     #[error("the graph has {0} edges; at most 65535 can be spread over processes")]
     TooManyEdges(usize),
+    /// The other machines cannot be reached, or not in this way.
+    #[error("{0}")]
+    Machines(String),
     /// The system refuses a process or a connection.
     #[error("process {process}: {reason}")]
     Process {
@@ -108,25 +111,30 @@ struct Connection {
     has_joined: bool,
 }
 
-/// A message on its way between two other processes.
-struct Relayed {
-    head: Head,
-    /// Without the bulk bytes of a packet.
-    message: Vec<u8>,
-    bulk: ForeignBytes,
-}
-
 /// State of the other processes, as far as they have reported it.
 #[derive(Default)]
 struct Progress {
     /// Partitions whose nodes are open.
     open: BTreeSet<usize>,
+    /// True if those of this process are open.
+    is_open: bool,
     /// Reason why the session cannot start.
     failed: Option<String>,
+    /// Another process has started the session: its partition, and the start by its clock.
+    go: Option<(usize, i64)>,
     /// Start of the session by the monotonic clock.
     start_ns: Option<i64>,
     epoch: u32,
+    /// True if the whole run stops.
     stops: bool,
+    /// Main processes of other machines that have told their session, if they know it.
+    greeted: BTreeMap<usize, Option<SessionInfo>>,
+    /// Session of this machine.
+    session: Option<SessionInfo>,
+    /// Main processes of other machines that cannot be reached at present.
+    away: BTreeSet<usize>,
+    /// Clocks of other machines, by the main process.
+    clocks: BTreeMap<usize, ClockOffset>,
     /// Partitions that have ended, or are lost for good.
     ended: BTreeSet<usize>,
     /// Failures of the nodes of lost processes.
@@ -270,12 +278,13 @@ impl Transport {
         self.links().get(self.next_hop(partition))?.clone()
     }
 
-    /// Link for messages of edges to the process of `partition`.
+    /// Link for messages of edges to the process of `partition`, if it takes some now.
     fn link_to(&self, partition: usize) -> Option<Arc<dyn Link>> {
-        self.connection_to(partition).filter(|found| found.has_joined).map(|found| found.link)
+        let found = self.connection_to(partition)?;
+        (found.has_joined && found.link.is_up()).then_some(found.link)
     }
 
-    /// Starts the process of `partition`, and sends what waits for it.
+    /// Starts the process of `partition` of this machine, and sends what waits for it.
     fn start(&self, partition: usize, start_ns: i64, epoch: u32) {
         self.send_control(partition, &Control::Go { start_ns, epoch });
         self.join(partition);
@@ -286,30 +295,45 @@ impl Transport {
         if let Some(connection) = &mut self.links()[partition] {
             connection.has_joined = true;
         }
-        self.relay(partition);
+        self.resume(partition);
+    }
+
+    /// Sends what waits for the process of `partition` and those reached through it.
+    fn resume(&self, partition: usize) {
+        let reached = (0..self.graph.partitions.len()).filter(|to| self.next_hop(*to) == partition);
+        reached.for_each(|to| self.relay(to));
         self.pump_all();
     }
 
-    /// Partitions whose messages come through the main process of this machine: its own.
-    fn own_partitions(&self) -> Vec<usize> {
-        let here = self.main_of(self.here);
-        (0..self.graph.partitions.len())
-            .filter(|partition| *partition != self.here && self.main_of(*partition) == here)
-            .collect()
+    /// True for the main process of the first machine, which reports for all.
+    pub fn is_first(&self) -> bool {
+        self.here == 0
     }
 
-    /// Partitions that have to be open before this one may say so, or may start the session.
-    fn awaited(&self) -> Vec<usize> {
-        if self.here != self.main_of(self.here) {
-            return Vec::new();
+    fn is_main(&self) -> bool {
+        self.here == self.main_of(self.here)
+    }
+
+    /// Other partitions of the machine whose main process has the partition `main`.
+    fn processes_of(&self, main: usize) -> Vec<usize> {
+        let partitions = 0..self.graph.partitions.len();
+        partitions.filter(|one| *one != main && self.main_of(*one) == main).collect()
+    }
+
+    /// Partitions of other processes of this machine that are connected to this one.
+    fn own_partitions(&self) -> Vec<usize> {
+        match self.is_main() {
+            true => self.processes_of(self.here),
+            false => vec![self.main_of(self.here)],
         }
-        let mut awaited = self.own_partitions();
-        if self.here == 0 {
-            // The main processes of the other machines.
-            let machines = self.graph.partitions.iter().map(|partition| partition.machine);
-            awaited.extend(machines.collect::<BTreeSet<_>>().into_iter().filter(|main| *main != 0));
-        }
-        awaited
+    }
+
+    /// Main processes of the other machines that this process has links to.
+    fn machines(&self) -> Vec<usize> {
+        let here = self.main_of(self.here);
+        let links = self.links();
+        let mains = (0..links.len()).filter(|one| self.main_of(*one) == *one && *one != here);
+        mains.filter(|main| links[*main].is_some()).collect()
     }
 
     fn name(&self, partition: usize) -> String {
@@ -340,7 +364,8 @@ impl Transport {
 
     fn pump(&self, sender: &Sender) {
         if let Some(link) = self.link_to(sender.to) {
-            sender.pump(&link);
+            let is_machine = self.main_of(sender.to) != self.main_of(self.here);
+            sender.pump(&link, !(is_machine && self.leaves()));
             self.changed.notify_all();
         }
     }
@@ -352,7 +377,10 @@ impl Transport {
     }
 
     fn acknowledge(&self, receiver: &Receiver) {
-        if let (Some(link), Some(ack)) = (self.link_to(receiver.from), receiver.acknowledge()) {
+        // Without a link, the acknowledgment stays due.
+        if let Some(link) = self.link_to(receiver.from)
+            && let Some(ack) = receiver.acknowledge()
+        {
             link.send(&Head::Ack(ack), &[]);
         }
     }
@@ -366,7 +394,10 @@ impl Transport {
     ) -> Result<(), String> {
         let head = Head::read(message).map_err(|error| error.to_string())?;
         match &head {
-            Head::Packet(packet) | Head::End(packet) | Head::Watermark(packet) => {
+            Head::Packet(packet)
+            | Head::End(packet)
+            | Head::Watermark(packet)
+            | Head::Skip(packet) => {
                 let edge = self.edge(packet.edge)?;
                 let to = self.graph.partition_of(edge.to.0);
                 if self.next_hop(self.graph.partition_of(edge.from.0)) != from {
@@ -416,54 +447,6 @@ impl Transport {
         Ok(())
     }
 
-    /// Passes a message on to the process of `to`.
-    fn forward(
-        &self,
-        to: usize,
-        head: &Head,
-        message: &[u8],
-        bulk: ForeignBytes,
-    ) -> Result<(), String> {
-        let meta = match head {
-            Head::Packet(_) => {
-                let parts = frame::parts(message).map_err(|error| error.to_string())?;
-                frame::PACKET_HEAD + parts.meta.len()
-            }
-            _ => message.len(),
-        };
-        let relayed = Relayed { head: *head, message: message[..meta].to_vec(), bulk };
-        self.relays()[to].push_back(relayed);
-        self.relay(to);
-        Ok(())
-    }
-
-    fn relays(&self) -> MutexGuard<'_, Vec<VecDeque<Relayed>>> {
-        lock(&self.relays)
-    }
-
-    /// Passes on what the link to the process of `to` takes.
-    fn relay(&self, to: usize) {
-        let mut relays = self.relays();
-        let link = match self.connection_to(to) {
-            Some(Connection { link, has_joined: true }) => link,
-            Some(_) => return,
-            // Their senders count them as lost.
-            None => return relays[to].clear(),
-        };
-        while let Some(Relayed { head, message, bulk }) = relays[to].front_mut() {
-            if matches!(head, Head::Packet(_)) {
-                match link.send_packet(message, bulk.as_slice()) {
-                    Ok(()) => {}
-                    Err(LinkError::Full) => return,
-                    Err(error) => tracing::error!("a packet is lost: {error}"),
-                }
-            } else {
-                link.send(head, &message[frame::HEAD..]);
-            }
-            relays[to].pop_front();
-        }
-    }
-
     fn edge(&self, index: u16) -> Result<&Edge, String> {
         let edge = self.graph.edges.get(usize::from(index));
         let edge = edge.filter(|edge| self.graph.crosses(edge));
@@ -473,17 +456,26 @@ impl Transport {
     fn control(self: &Arc<Self>, from: usize, message: Control) -> Result<(), String> {
         match message {
             Control::Open { shape } => self.opened(from, &shape),
+            Control::Refused { reason } if self.progress().start_ns.is_some() => {
+                tracing::error!("{reason}");
+            }
+            Control::Refused { reason } => {
+                self.tell(|progress| {
+                    progress.failed.get_or_insert(reason);
+                });
+            }
             Control::Go { start_ns, epoch } => {
                 self.tell(|progress| {
-                    (progress.start_ns, progress.epoch) = (Some(start_ns), epoch);
+                    progress.go.get_or_insert((from, start_ns));
+                    progress.epoch = progress.epoch.max(epoch);
                 });
-                self.join(from);
-                if self.here == self.main_of(self.here) {
-                    for partition in self.own_partitions() {
-                        self.start(partition, start_ns, epoch);
-                    }
+                // Another machine says by itself when it is ready.
+                if self.main_of(from) == self.main_of(self.here) {
+                    self.join(from);
                 }
             }
+            Control::Ready => self.join(from),
+            Control::Clock { start_ns } => self.follow(start_ns),
             Control::Epoch(epoch) => {
                 if let Some(edges) = self.edges.get() {
                     edges.interrupt.raise(epoch);
@@ -491,16 +483,19 @@ impl Transport {
                 self.tell(|progress| progress.epoch = progress.epoch.max(epoch));
                 self.spread(&Control::Epoch(epoch), Some(from));
             }
-            Control::Stop => {
-                self.tell(|progress| progress.stops = true);
+            Control::Stop { everywhere } => {
+                self.tell(|progress| progress.stops |= everywhere);
                 if let Some(edges) = self.edges.get() {
                     edges.stop.stop();
                 }
-                self.spread(&Control::Stop, Some(from));
+                self.spread_stop(Some(from));
             }
-            Control::Gone { partition, returns } => self.lost(partition, returns),
+            Control::Gone { partition, returns, afresh } => self.lost(partition, returns, afresh),
+            Control::Away { partition } => self.away(partition),
+            Control::Back { partition } => self.back(partition),
+            Control::Left { stopped } => self.left(from, stopped),
             Control::Passed { .. } | Control::Reached { .. } if self.here != 0 => {
-                self.send_control(0, &message);
+                self.send_figure(&message);
             }
             Control::Passed { budget, starts, trace, real_ns } => {
                 self.edges.wait().budgets.pass(budget, starts, trace, real_ns);
@@ -512,118 +507,37 @@ impl Transport {
                 }
             }
             Control::Ask => self.answer(from),
-            Control::Figures { text, ends } => self.collect(from, &text, ends)?,
+            Control::Figures { partition, text, ends } => {
+                self.collect(from, partition, &text, ends)?;
+            }
         }
         Ok(())
     }
 
-    /// The nodes of a process are open.
-    fn opened(&self, partition: usize, found: &[String]) {
-        let own = shape::of(&self.graph);
-        let failed = shape::difference(&own, found).map(|difference| {
-            let name = self.name(partition);
-            format!("process {name} runs another graph: {difference}")
-        });
-        self.tell(|progress| {
-            progress.open.insert(partition);
-            progress.failed = progress.failed.take().or(failed);
-        });
-        // A process that was started again joins the session.
-        let progress = self.progress();
-        let (start_ns, epoch) = (progress.start_ns, progress.epoch);
-        drop(progress);
-        if let Some(start_ns) = start_ns {
-            let epoch = self.edges.get().map_or(epoch, |edges| edges.interrupt.epoch());
-            self.start(partition, start_ns, epoch);
+    /// Sends a figure to the first process, unless its machine cannot be reached.
+    pub(crate) fn send_figure(&self, message: &Control) {
+        if self.connection_to(0).is_some_and(|found| found.link.is_up()) {
+            self.send_control(0, message);
         }
     }
 
-    /// The process of `partition` has ended unexpectedly.
-    fn lost(self: &Arc<Self>, partition: usize, returns: bool) {
-        let Some(edges) = self.edges.get() else { return };
-        for sender in edges.senders.iter().flatten().filter(|sender| sender.to == partition) {
-            sender.lose();
-            if !returns {
-                sender.close();
-            }
+    /// Tells the others that the run stops: the other machines only if this is the first one. A
+    /// machine that stops alone leaves the graph.
+    fn spread_stop(&self, from: Option<usize>) {
+        let everywhere = self.main_of(self.here) == 0 || self.progress().stops;
+        let mut others = self.own_partitions();
+        if self.here == 0 {
+            others.extend(self.machines());
         }
-        for receiver in edges.receivers.iter().flatten().filter(|one| one.from == partition) {
-            let edge = &self.graph.edges[receiver.incoming.edge];
-            match edge.on_loss {
-                OnLoss::Wait => {
-                    receiver.lose(returns);
-                    if let Some(timeout) = edge.loss_timeout.filter(|_| returns) {
-                        self.limit_loss(receiver.incoming.edge, timeout);
-                    }
-                }
-                OnLoss::End => receiver.lose(false),
-                OnLoss::Stop => {
-                    receiver.lose(false);
-                    edges.stop.stop();
-                }
-            }
+        for other in others.into_iter().filter(|other| Some(*other) != from) {
+            self.send_control(other, &Control::Stop { everywhere });
         }
     }
 
-    /// Ends the stream of an edge if its sender is not back after `timeout`.
-    fn limit_loss(self: &Arc<Self>, edge: usize, timeout: Duration) {
-        let transport = Arc::downgrade(self);
-        let give_up = move || {
-            thread::sleep(timeout);
-            let Some(transport) = transport.upgrade() else { return };
-            let receiver = transport.edges.get().and_then(|edges| edges.receivers[edge].as_ref());
-            if let Some(name) = receiver.and_then(Receiver::give_up) {
-                tracing::warn!("edge {name}: the sender is not back after {timeout:?}; it ends");
-            }
-        };
-        drop(thread::Builder::new().name("loss".to_owned()).spawn(give_up));
-    }
-
-    /// The connection to the process of `partition` has ended.
-    fn gone(self: &Arc<Self>, partition: usize, reason: &str) {
-        self.links()[partition] = None;
-        let has_ended = self.progress().ended.contains(&partition);
-        if has_ended || self.is_over.load(Ordering::Acquire) {
-            self.changed.notify_all();
-            return;
-        }
-        let name = self.name(partition);
-        let has_started = self.progress().start_ns.is_some();
-        let gone = self.gone.get().filter(|_| has_started);
-        let returns = gone.is_some_and(|gone| gone(partition));
-        let message = format!("process {name} has ended: {reason}");
-        let failures = self.failures_of(partition, &message);
-        self.tell(|progress| {
-            progress.open.remove(&partition);
-            if !returns {
-                progress.ended.insert(partition);
-                progress.failures.extend(failures);
-                progress.failed.get_or_insert(message);
-            }
-        });
-        self.lost(partition, returns);
-        if self.here == self.main_of(self.here) {
-            self.spread(&Control::Gone { partition, returns }, Some(partition));
-        } else if let Some(edges) = self.edges.get() {
-            // Without the main process of its machine, nothing connects this one.
-            tracing::error!("the main process has ended; this one stops");
-            edges.stop.stop();
-        }
-    }
-
-    /// A failure for each node of a lost process.
-    fn failures_of(&self, partition: usize, message: &str) -> Vec<Failure> {
-        let at = self.edges.get().map_or(0, |edges| edges.clock.now().0);
-        let at_ns = u64::try_from(at).unwrap_or(0);
-        let nodes = self.graph.nodes.iter().filter(|node| node.partition == partition);
-        let failure = |node: &CheckedNode| Failure {
-            node: node.name.clone(),
-            kind: FailureKind::Lost,
-            at_ns,
-            message: message.to_owned(),
-            handled: Handled::Stopped,
-        };
-        nodes.map(failure).collect()
+    /// True if this machine stops while the others go on: it leaves the graph.
+    fn leaves(&self) -> bool {
+        let is_asked = self.edges.get().is_some_and(|edges| edges.stop.is_asked());
+        is_asked && self.main_of(self.here) != 0 && !self.progress().stops
     }
 }
 
@@ -641,8 +555,7 @@ impl Inbox for Peer {
 
     fn has_memory(&self) {
         if let Some(transport) = self.transport.upgrade() {
-            transport.relay(self.partition);
-            transport.pump_all();
+            transport.resume(self.partition);
         }
     }
 
@@ -650,5 +563,41 @@ impl Inbox for Peer {
         if let Some(transport) = self.transport.upgrade() {
             transport.gone(self.partition, reason);
         }
+    }
+
+    fn paused(&self, reason: &str) {
+        if let Some(transport) = self.transport.upgrade() {
+            transport.paused(self.partition, reason);
+        }
+    }
+
+    fn resumed(&self) {
+        if let Some(transport) = self.transport.upgrade() {
+            transport.resumed(self.partition);
+        }
+    }
+
+    fn restarted(&self) {
+        if let Some(transport) = self.transport.upgrade() {
+            transport.restarted(self.partition);
+        }
+    }
+
+    fn greeted(&self, session: Option<SessionInfo>) {
+        if let Some(transport) = self.transport.upgrade() {
+            transport.tell(|progress| {
+                progress.greeted.insert(self.partition, session);
+            });
+        }
+    }
+
+    fn clock_read(&self, offset: ClockOffset, start_ns: Option<i64>) {
+        if let Some(transport) = self.transport.upgrade() {
+            transport.clock_read(self.partition, offset, start_ns);
+        }
+    }
+
+    fn session_start(&self) -> Option<i64> {
+        self.transport.upgrade()?.session_start()
     }
 }

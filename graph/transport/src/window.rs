@@ -4,6 +4,9 @@
 //! receiver acknowledges with running totals, so a lost acknowledgment is made good by the next
 //! one.
 //!
+//! A link that loses packets tells the receiver which ones: they are skipped, and both ends count
+//! them as lost.
+//!
 //! **Invariant:** `posted == received + lost + in_transit` at the sender, where `received` is what
 //! the receiver has reported.
 
@@ -33,7 +36,12 @@ impl SendWindow {
 
     /// True if another packet may be sent.
     pub fn is_open(&self) -> bool {
-        self.posted() - self.ack.taken < self.size
+        self.posted() - self.ack.taken - self.skipped() < self.size
+    }
+
+    /// Packets to this incarnation of the receiver that the link has lost.
+    fn skipped(&self) -> u64 {
+        self.ack.last_post - self.ack.received
     }
 
     /// Counts a packet as sent; returns its number.
@@ -61,11 +69,11 @@ impl SendWindow {
         if ack.taken > ack.received || ack.dropped > ack.taken {
             return Err("it took more packets than it received");
         }
-        if ack.received > posted || ack.last_post > posted {
+        if ack.received > ack.last_post || ack.last_post > posted {
             return Err("it received more packets than were sent");
         }
         // Acknowledgments may overtake each other.
-        if ack.taken >= self.ack.taken && ack.received >= self.ack.received {
+        if ack.taken >= self.ack.taken && ack.last_post >= self.ack.last_post {
             self.ack = *ack;
         }
         Ok(())
@@ -75,7 +83,7 @@ impl SendWindow {
     /// incarnation start at zero.
     pub fn lose(&mut self) -> u64 {
         let lost = self.in_transit();
-        self.lost += lost;
+        self.lost += lost + self.skipped();
         self.taken_before.0 += self.ack.taken;
         self.taken_before.1 += self.ack.dropped;
         (self.before, self.ack) = (self.posted, Ack::default());
@@ -84,12 +92,12 @@ impl SendWindow {
 
     /// Packets that were sent and that the receiver has not reported.
     pub fn in_transit(&self) -> u64 {
-        self.posted() - self.ack.received
+        self.posted() - self.ack.last_post
     }
 
     /// Packets that cannot arrive any more.
     pub fn lost(&self) -> u64 {
-        self.lost
+        self.lost + self.skipped()
     }
 }
 
@@ -104,7 +112,7 @@ pub struct ReceiveWindow {
     /// Packets that left the queue before this incarnation of the sender.
     taken_before: u64,
     dropped_before: u64,
-    /// `taken` of the last acknowledgment.
+    /// Packets that were taken or skipped at the last acknowledgment.
     acknowledged: u64,
     told_closed: bool,
 }
@@ -121,18 +129,24 @@ impl ReceiveWindow {
         true
     }
 
+    /// Packets up to the one with number `post` that have not arrived will not arrive.
+    pub fn skip(&mut self, post: u64) {
+        self.last_post = self.last_post.max(post);
+    }
+
     /// Acknowledgment to send, if one is due: `left` packets have left the queue of the receiver so
     /// far, `dropped` of them were dropped, and `waiting` are in it. `every` is the number of
     /// packets for which a busy receiver acknowledges.
     pub fn acknowledge(&mut self, left: Left, every: u64) -> Option<Ack> {
         let Left { left, dropped, waiting, closed } = left;
         let taken = left.saturating_sub(self.taken_before);
-        let news = taken - self.acknowledged.min(taken);
+        let done = taken + (self.last_post - self.received);
+        let news = done - self.acknowledged.min(done);
         let is_due = news >= every.max(1) || (news > 0 && waiting == 0);
         if !is_due && closed == self.told_closed {
             return None;
         }
-        (self.acknowledged, self.told_closed) = (taken, closed);
+        (self.acknowledged, self.told_closed) = (done, closed);
         Some(Ack {
             received: self.received,
             taken: taken.min(self.received),
@@ -198,6 +212,22 @@ mod tests {
         assert_eq!(window.in_transit(), 0, "an older acknowledgment changes nothing");
         assert_eq!((window.post(), window.lose(), window.lost()), (3, 1, 1));
         assert!(window.is_open() && window.post() == 1, "the counters start at zero");
+    }
+
+    #[test]
+    fn packets_that_the_link_lost_leave_the_window() {
+        let mut window = SendWindow::new(2);
+        let mut receiver = ReceiveWindow::default();
+        assert!(receiver.receive(window.post()));
+        receiver.skip(window.post());
+        assert!(!receiver.receive(2), "it comes too late");
+        let left = Left { left: 1, ..Left::default() };
+        let ack = receiver.acknowledge(left, 1).unwrap();
+        window.acknowledge(&ack).unwrap();
+        assert_eq!((window.in_transit(), window.lost()), (0, 1));
+        assert!(window.is_open() && receiver.acknowledge(left, 1).is_none());
+        window.post();
+        assert_eq!((window.lose(), window.lost()), (1, 2));
     }
 
     #[test]

@@ -35,7 +35,7 @@ impl Observer for Witness {
         let (trace, model_ns) = (header.trace, header.model_ns);
         let message = Control::Reached { output, now, at, trace, model_ns };
         if let Some(transport) = self.transport.upgrade() {
-            transport.send_control(0, &message);
+            transport.send_figure(&message);
         }
     }
 }

@@ -140,7 +140,7 @@ const NET: &str = "-p afferent-transport -p afferent-nodes-ros2 -p afferent --fe
 
 fn net() -> Result<()> {
     command::run(&mut cargo(&format!("clippy {NET} --all-targets -- -D warnings")))?;
-    let targets = "--lib --test router --test ros2 --test keys";
+    let targets = "--lib --test router --test ros2 --test keys --test transport --test machines";
     command::run(&mut cargo(&format!("test {NET} {targets}")))
 }
 

@@ -1,6 +1,6 @@
 //! Checks of edges between processes and machines.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use afferent_graph::{NodeDef, ParamValue, ParamValues, PortSpec};
 
@@ -124,19 +124,34 @@ impl Checker<'_> {
             pair.sort_unstable();
             pairs.entry(pair).or_insert(link);
         }
-        for (pair, link) in pairs {
-            let [one, other] = pair.map(|machine| &self.graph.machines[machine]);
-            if one.listen.is_some() || other.listen.is_some() {
-                continue;
-            }
-            let (one, other) = (&one.name, &other.name);
-            let message =
-                format!("machines \"{one}\" and \"{other}\" exchange packets, and neither listens");
-            let help = format!(
-                "let one of them listen: \"{one}: {{listen: quic/0.0.0.0:7450}}\" in \"machines\""
-            );
-            self.error(link.location.as_ref(), message, Some(help));
+        let used = self.partition_of.iter().flatten().map(|index| self.partitions[*index].machine);
+        let others: BTreeSet<_> = used.filter(|machine| *machine != 0).collect();
+        let starts = others.iter().map(|machine| [0, *machine]).filter(|pair| {
+            // Reported below with their edge.
+            !pairs.contains_key(pair)
+        });
+        for [first, other] in starts.collect::<Vec<_>>() {
+            let location = self.locations.machines.get(other);
+            let location = location.and_then(|machine| machine.name.clone());
+            self.need_listener([first, other], "share a session", location.as_ref());
         }
+        for (pair, link) in pairs {
+            self.need_listener(pair, "exchange packets", link.location.as_ref());
+        }
+    }
+
+    /// Checks that one of two machines that `share` something listens.
+    fn need_listener(&mut self, pair: [usize; 2], share: &str, location: Option<&Location>) {
+        let [one, other] = pair.map(|machine| &self.graph.machines[machine]);
+        if one.listen.is_some() || other.listen.is_some() {
+            return;
+        }
+        let (one, other) = (&one.name, &other.name);
+        let message = format!("machines \"{one}\" and \"{other}\" {share}, and neither listens");
+        let help = format!(
+            "let one of them listen: \"{one}: {{listen: quic/0.0.0.0:7450}}\" in \"machines\""
+        );
+        self.error(location, message, Some(help));
     }
 
     fn warn_of_images(

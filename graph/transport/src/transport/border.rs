@@ -1,19 +1,14 @@
 //! The transport as the border of a session.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use afferent_engine::{Border, BorderEnds};
 
-use super::{Edges, Progress, Transport};
+use super::{Edges, Transport};
 use crate::{
-    clock::{instant, monotonic_ns},
     control::Control,
     edges::{Receiver, Sender},
-    shape,
 };
-
-/// Time that the processes of a graph have to open their nodes.
-const OPEN_TIMEOUT: Duration = Duration::from_secs(120);
 
 impl Border for Transport {
     fn is_here(&self, node_index: usize) -> bool {
@@ -21,40 +16,7 @@ impl Border for Transport {
     }
 
     fn begin(&self) -> Result<Instant, String> {
-        let awaited = self.awaited();
-        let is_open = |progress: &Progress| {
-            progress.failed.is_some() || awaited.iter().all(|one| progress.open.contains(one))
-        };
-        let end = Instant::now() + OPEN_TIMEOUT;
-        let progress = self.wait(end, is_open);
-        if let Some(reason) = &progress.failed {
-            return Err(reason.clone());
-        }
-        let missing = awaited.iter().filter(|one| !progress.open.contains(one));
-        let missing: Vec<_> = missing.map(|one| self.name(*one)).collect();
-        if !missing.is_empty() {
-            let names = missing.join(", ");
-            return Err(format!("process {names} was not ready after {OPEN_TIMEOUT:?}"));
-        }
-        drop(progress);
-        if self.here == 0 {
-            let start_ns = monotonic_ns();
-            self.tell(|progress| (progress.start_ns, progress.epoch) = (Some(start_ns), 1));
-            awaited.iter().for_each(|partition| self.start(*partition, start_ns, 1));
-        } else {
-            let to = if self.here == self.main_of(self.here) { 0 } else { self.main_of(self.here) };
-            self.send_control(to, &Control::Open { shape: shape::of(&self.graph) });
-        }
-        let has_started =
-            |progress: &Progress| progress.start_ns.is_some() || progress.failed.is_some();
-        let progress = self.wait(Instant::now() + OPEN_TIMEOUT, has_started);
-        match (progress.start_ns, &progress.failed) {
-            (Some(start_ns), _) => Ok(instant(start_ns)),
-            (None, Some(reason)) => Err(reason.clone()),
-            (None, None) => {
-                Err(format!("the main process did not start the session in {OPEN_TIMEOUT:?}"))
-            }
-        }
+        self.begin_together().inspect_err(|reason| self.abort(reason))
     }
 
     fn connect(&self, ends: BorderEnds) {
@@ -87,6 +49,9 @@ impl Border for Transport {
         }
         let edges = Edges { senders, receivers, interrupt, stop, budgets, clock };
         drop(self.edges.set(edges));
+        if self.is_main() {
+            self.machines().iter().for_each(|machine| self.send_control(*machine, &Control::Ready));
+        }
     }
 
     fn send(&self, edge: usize) {
@@ -109,12 +74,12 @@ impl Border for Transport {
         if self.here == 0 {
             return false;
         }
-        self.send_control(0, &Control::Passed { budget, starts, trace, real_ns });
+        self.send_figure(&Control::Passed { budget, starts, trace, real_ns });
         true
     }
 
     fn stopped(&self) {
-        self.spread(&Control::Stop, None);
+        self.spread_stop(None);
         self.changed.notify_all();
     }
 }

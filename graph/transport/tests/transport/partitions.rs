@@ -1,130 +1,14 @@
 //! A graph in several partitions, all in this process: each with a transport and a session.
 
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
+use std::{sync::Arc, thread, time::Duration};
 
-use std::{
-    sync::{Arc, Mutex},
-    thread,
-    time::Duration,
-};
-
-use afferent_core::Tensor;
 use afferent_engine::{Report, RunOptions, Session};
-use afferent_graph::{
-    Cx, In, Node, NodeDef, NodeError, OnFull, OpenCx, Out, Port, PortId, Service, Timestamp,
-};
-use afferent_messages::{AudioBlock, SampleRate};
-use afferent_spec::{CheckedGraph, CheckedNode, Edge, EdgePolicy, Partition};
+use afferent_graph::{Cx, Node, NodeDef, NodeError, OnFull, OpenCx, Port, PortId};
+use afferent_messages::AudioBlock;
+use afferent_spec::{CheckedGraph, CheckedNode, Edge, EdgePolicy};
 use afferent_transport::{Transport, local};
 
-const AUDIO_IN: In<AudioBlock> = In::at(0, "audio");
-const AUDIO: Out<AudioBlock> = Out::at(0, "audio");
-
-/// Blocks of numbered samples.
-struct Counter {
-    number: usize,
-}
-
-impl Node for Counter {
-    type Params = ();
-    const NAME: &'static str = "counter";
-    const SUMMARY: &'static str = "";
-    const PORTS: &'static [Port] = &[AUDIO.port()];
-    const LATENCY: &'static str = "none";
-
-    fn open((): (), _: &OpenCx) -> Result<Self, NodeError> {
-        Ok(Self { number: 0 })
-    }
-
-    fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
-        // Blocks in messages and blocks in shared memory.
-        let len = if self.number.is_multiple_of(3) { 10_000 } else { 16 };
-        let samples = Tensor::new(&[1, len], &vec![self.number as f32; len])?;
-        let block = AudioBlock { samples, rate: SampleRate(16_000) };
-        cx.send_at(AUDIO, Timestamp(self.number as i64), block);
-        self.number += 1;
-        if self.number == BLOCKS {
-            cx.end();
-        }
-        Ok(())
-    }
-}
-
-const BLOCKS: usize = 2000;
-
-/// Adds one to every sample.
-struct Increment;
-
-impl Node for Increment {
-    type Params = ();
-    const NAME: &'static str = "increment";
-    const SUMMARY: &'static str = "";
-    const PORTS: &'static [Port] = &[AUDIO_IN.port(), AUDIO.port()];
-    const LATENCY: &'static str = "none";
-
-    fn open((): (), _: &OpenCx) -> Result<Self, NodeError> {
-        Ok(Self)
-    }
-
-    fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
-        let Some(mut block) = cx.take(AUDIO_IN) else { return Ok(()) };
-        block.samples.data_mut::<f32>()?.iter_mut().for_each(|sample| *sample += 1.0);
-        cx.send(AUDIO, block);
-        Ok(())
-    }
-}
-
-#[derive(Clone, Default)]
-struct Collected(Arc<Mutex<Vec<(i64, usize, f32)>>>);
-
-impl Service for Collected {
-    const NAME: &'static str = "collected";
-    const HINT: &'static str = "of this test";
-}
-
-struct Collect {
-    collected: Collected,
-}
-
-impl Node for Collect {
-    type Params = ();
-    const NAME: &'static str = "collect";
-    const SUMMARY: &'static str = "";
-    const PORTS: &'static [Port] = &[AUDIO_IN.port()];
-    const LATENCY: &'static str = "none";
-
-    fn open((): (), cx: &OpenCx) -> Result<Self, NodeError> {
-        Ok(Self { collected: cx.services.need::<Collected>()?.clone() })
-    }
-
-    fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
-        let at = cx.packet().map_or(0, |packet| packet.header.at.0);
-        let Some(block) = cx.get(AUDIO_IN) else { return Ok(()) };
-        let samples = block.samples.data::<f32>()?;
-        self.collected.0.lock().unwrap().push((at, samples.len(), samples[samples.len() - 1]));
-        Ok(())
-    }
-}
-
-/// `counter → increment → collect`, each in the partition of its number.
-fn graph(partitions: [usize; 3], policy: EdgePolicy) -> CheckedGraph {
-    let assign = |node: CheckedNode, partition| CheckedNode { partition, ..node };
-    let nodes = [
-        CheckedNode::new("counter", NodeDef::of::<Counter>()),
-        CheckedNode::new("increment", NodeDef::of::<Increment>()),
-        CheckedNode::new("collect", NodeDef::of::<Collect>()),
-    ];
-    let named = |name: Option<&str>| Partition { machine: 0, process: name.map(str::to_owned) };
-    CheckedGraph {
-        name: "test".to_owned(),
-        nodes: nodes.into_iter().zip(partitions).map(|(node, at)| assign(node, at)).collect(),
-        edges: (0..2)
-            .map(|from| Edge::new((from, PortId::at(0)), (from + 1, PortId::at(0)), policy))
-            .collect(),
-        partitions: vec![named(None), named(Some("first")), named(Some("second"))],
-        ..CheckedGraph::default()
-    }
-}
+use super::nodes::{AUDIO, AUDIO_IN, BLOCKS, Collected, graph};
 
 /// Runs every partition; returns the merged report and what was collected.
 fn run(graph: &CheckedGraph) -> (Report, Vec<(i64, usize, f32)>) {
