@@ -165,7 +165,7 @@ mod tests {
     fn addresses_of_other_machines() {
         let check = |listen: Option<&str>, address: Option<&str>| {
             let [listen, address] = [listen, address].map(|text| text.map(str::to_owned));
-            reachable(&Machine { name: "robot".to_owned(), listen, address })
+            reachable(&Machine { name: "robot".to_owned(), listen, address, ..Machine::default() })
         };
         let (any, one) = ("quic/0.0.0.0:7450", "quic/10.0.0.2:7450");
         assert_eq!(check(Some(any), Some(one)).unwrap(), one);
