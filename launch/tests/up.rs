@@ -228,7 +228,7 @@ fn missing_programs_are_named_and_fetched() {
 #[test]
 fn a_machine_checks_the_files_of_its_own_nodes() {
     let folder = folder();
-    let graph = "afferent: 1\nmachines: {robot: {}, base: {}}\nnodes:\n  \
+    let graph = "afferent: 1\nmachines: {robot: {listen: tcp/127.0.0.1:7450}, base: {}}\nnodes:\n  \
                  wav: {use: wav_source, params: {path: sounds/sound.wav}}\n  \
                  log: {use: event_log, in: wav.audio}\n  \
                  tone: {use: wav_source, machine: base, params: {path: nothing.wav}}\n  \

@@ -110,6 +110,17 @@ fn interrupts_cross() {
     assert!(check_text(&text, &LoadOptions::default()).unwrap().warnings.is_empty());
 }
 
+/// The first machine starts the session of every other one.
+#[test]
+fn machines_share_a_session() {
+    let text = "afferent: 1\nmachines: {a: {}, b: {}}\nnodes:\n  m: {use: microphone, machine: b}\n  p: {use: print, in: m, machine: b}\n";
+    let text =
+        text.replace("nodes:\n", "nodes:\n  n: {use: microphone}\n  q: {use: print, in: n}\n");
+    let found = told(&check_text(&text, &LoadOptions::default()).unwrap_err());
+    let expected = "2:19 machines \"a\" and \"b\" share a session, and neither listens | let one of them listen: \"a: {listen: quic/0.0.0.0:7450}\" in \"machines\"";
+    assert_eq!(found, [expected]);
+}
+
 #[test]
 fn losses() {
     check_one(
@@ -264,7 +275,7 @@ fn a_file_gives_addresses() {
 
 #[test]
 fn profiles_and_subgraphs_assign_nodes() {
-    let ears = "afferent: 1\nmachines: {robot: {listen: tcp/0.0.0.0:2}, extra: {}}\ninputs: {audio: vad.audio}\noutputs: {events: vad.events, audio: mel.features}\nnodes:\n  vad: {use: vad}\n  mel: {use: log_mel, in: vad.audio, process: own}\n  end: {use: print, in: mel, machine: extra}\n";
+    let ears = "afferent: 1\nmachines: {robot: {listen: tcp/0.0.0.0:2}, extra: {listen: tcp/0.0.0.0:3}}\ninputs: {audio: vad.audio}\noutputs: {events: vad.events, audio: mel.features}\nnodes:\n  vad: {use: vad}\n  mel: {use: log_mel, in: vad.audio, process: own}\n  end: {use: print, in: mel, machine: extra}\n";
     let top = "afferent: 1\nmachines: {base: {}, robot: {}}\nnodes:\n  mic: {use: microphone}\n  ears: {graph: ears.yaml, in: mic, machine: robot, process: ears}\n  out: {use: print, in: ears.events}\nprofiles:\n  one: {machines: {base: {listen: quic/0.0.0.0:1}}, nodes: {ears: {machine: base}, ears/end: {machine: base}}}\n";
     let files = [("top.yaml", top), ("ears.yaml", ears)];
     let outline = |profile: Option<&str>| {
