@@ -14,7 +14,7 @@
 //! | `link` | what a connection has to do |
 //! | `local` | connection within a machine: shared memory and a socket |
 //! | `remote` | connection between machines: order, repetition and clocks over any wire |
-//! | `net` | that wire: zenoh, behind the feature `net` |
+//! | `net` | that wire: zenoh, with the feature `net` |
 //! | `processes` | starts the other processes of the machine, and starts them again |
 //! | `witness` | tells the first process of packets for the waterfall |
 //! | `clock` | the monotonic clock that the processes of a machine share |

@@ -4,7 +4,7 @@
 //! To each other machine it publishes under keys of its own, one for control messages and one for
 //! each edge, see [`keys`]; a [`RemoteLink`] adds what zenoh does not promise. Links are encrypted
 //! and mutually authenticated (QUIC, with a certificate for each machine), and every machine accepts
-//! from another only what the graph says ([`access`]).
+//! from another only what the graph says (`access`).
 
 use std::{
     path::PathBuf,

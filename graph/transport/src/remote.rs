@@ -1,8 +1,8 @@
 //! Link between two machines, over a connection that may lose messages and break.
 //!
 //! The connection itself is a [`Wire`], which only carries datagrams. This link adds an order and
-//! repetition for each stream ([`reliable`]), recognizes a program that was started again by its
-//! instance, and reads the clock of the other machine ([`clock`]). A stream is an edge of the graph,
+//! repetition for each stream (`reliable`), recognizes a program that was started again by its
+//! instance, and reads the clock of the other machine (`clock`). A stream is an edge of the graph,
 //! or [`CONTROL`] for everything else.
 
 use std::{
@@ -76,7 +76,7 @@ pub struct Datagram {
     pub message: ForeignBytes,
     /// Third part.
     pub bulk: ForeignBytes,
-    /// Position in `message` of the time of sending: [`monotonic_ns`] as i64, which the wire writes
+    /// Position in `message` of the time of sending: [`monotonic_ns`](crate::monotonic_ns) as i64, which the wire writes
     /// as late as it can.
     pub sent_at: Option<usize>,
 }
@@ -92,7 +92,7 @@ pub struct Received {
 }
 
 impl Received {
-    /// Reads a datagram of `len` bytes, which arrived at `at_ns` by [`monotonic_ns`].
+    /// Reads a datagram of `len` bytes, which arrived at `at_ns` by [`monotonic_ns`](crate::monotonic_ns).
     ///
     /// # Errors
     /// The part that is wrong.
