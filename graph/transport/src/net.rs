@@ -2,7 +2,7 @@
 //!
 //! Each machine opens one session, as a peer with the addresses of the graph and without discovery.
 //! To each other machine it publishes under keys of its own, one for control messages and one for
-//! each edge, see [`keys`]; a [`RemoteLink`] adds what zenoh does not promise. Links are encrypted
+//! each edge (`keys`); a [`RemoteLink`] adds what zenoh does not promise. Links are encrypted
 //! and mutually authenticated (QUIC, with a certificate for each machine), and every machine accepts
 //! from another only what the graph says (`access`).
 
