@@ -207,7 +207,7 @@ mod tests {
         assert!(window.is_open() && window.in_transit() == 0);
         let too_many = Ack { received: 3, last_post: 3, ..Ack::default() };
         assert!(window.acknowledge(&too_many).is_err());
-        let older = Ack { received: 1, ..Ack::default() };
+        let older = Ack { received: 1, last_post: 1, ..Ack::default() };
         window.acknowledge(&older).unwrap();
         assert_eq!(window.in_transit(), 0, "an older acknowledgment changes nothing");
         assert_eq!((window.post(), window.lose(), window.lost()), (3, 1, 1));
