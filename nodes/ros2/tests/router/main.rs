@@ -194,7 +194,8 @@ fn messages_of_faulty_publishers_are_dropped_counted_and_logged() {
     expect("without a valid attachment was dropped; publish with `rmw_zenoh` (2 times so far)", 1);
     expect("another version of std_msgs/msg/String was dropped: its hash is RIHS01_00 (1 times", 1);
     expect("a publisher sends std_msgs/msg/Int8, which does not arrive", 1);
-    assert_eq!(lines.len(), 6, "{lines:#?}");
+    // Two messages without an attachment are counted together or one after the other.
+    assert!(matches!(lines.len(), 6 | 7), "{lines:#?}");
 }
 
 #[test]
