@@ -564,7 +564,8 @@ impl Link for RemoteLink {
         let mut state = self.state();
         while !state.outboxes.values().all(Outbox::is_empty) {
             let left = end.saturating_duration_since(Instant::now());
-            if left.is_zero() || !self.is_up() {
+            // An interrupted connection may stand again.
+            if left.is_zero() || state.peer == 0 {
                 return false;
             }
             let waited = self.acknowledged.wait_timeout(state, left.min(ACK_DELAY));
