@@ -89,8 +89,9 @@ impl ModelCache {
         let failed = |error| StoreError::Io { path: part.clone(), error };
         let mut stored = || {
             fs::create_dir_all(&self.folder).map_err(failed)?;
-            let file = File::create(&part).map_err(failed)?;
-            let found = copy(&mut program, file).map_err(failed)?;
+            let mut file = File::create(&part).map_err(failed)?;
+            let found = copy(&mut program, &mut file).map_err(failed)?;
+            file.sync_all().map_err(failed)?;
             if let Some(expected) =
                 expected.filter(|expected| !expected.eq_ignore_ascii_case(&found))
             {
@@ -109,8 +110,8 @@ impl ModelCache {
     }
 }
 
-/// Copies `from` to `file`; returns the SHA-256.
-fn copy(from: &mut impl Read, mut file: File) -> io::Result<String> {
+/// Copies `from` to `to`; returns the SHA-256 in lower-case hexadecimal.
+pub(crate) fn copy(from: &mut impl Read, to: &mut impl Write) -> io::Result<String> {
     let mut hash = Sha256::new();
     let mut block = vec![0; 1 << 16];
     loop {
@@ -118,13 +119,12 @@ fn copy(from: &mut impl Read, mut file: File) -> io::Result<String> {
             Ok(0) => break,
             Ok(read) => {
                 hash.update(&block[..read]);
-                file.write_all(&block[..read])?;
+                to.write_all(&block[..read])?;
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }
     }
-    file.sync_all()?;
     Ok(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
 }
 

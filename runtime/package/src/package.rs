@@ -1,15 +1,15 @@
 //! Opens a package and loads the first variant that this machine can run.
 
 use std::{
-    fs, iter,
+    fs::{self, File},
+    io, iter,
     path::{Component, Path, PathBuf},
     sync::Arc,
 };
 
 use afferent_runtime::{Model, ModelError, ModelFile, ModelOptions};
-use sha2::{Digest, Sha256};
 
-use crate::{Manifest, ModelCache, Variant};
+use crate::{Manifest, ModelCache, Variant, cache::copy};
 
 /// Model package on disk.
 #[derive(Debug, Clone)]
@@ -237,17 +237,16 @@ impl ModelPackage {
     /// This detects damaged files but does not authenticate the author of a package.
     ///
     /// # Errors
-    /// [`PackageError::Read`] and [`PackageError::Hash`].
+    /// [`PackageError::Missing`], [`PackageError::Read`] and [`PackageError::Hash`].
     pub fn verify(&self) -> Result<(), PackageError> {
         for variant in &self.manifest.variants {
             let Some(expected) = &variant.sha256 else { continue };
-            let path = self.folder.join(&variant.file);
-            let bytes = fs::read(&path).map_err(|error| PackageError::Read {
+            let path = self.program(variant)?;
+            let found = File::open(&path).and_then(|mut file| copy(&mut file, &mut io::sink()));
+            let found = found.map_err(|error| PackageError::Read {
                 path: path.clone(),
                 reason: error.to_string(),
             })?;
-            let digest = Sha256::digest(&bytes);
-            let found: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
             if found != expected.to_lowercase() {
                 return Err(PackageError::Hash { path, found, expected: expected.clone() });
             }
