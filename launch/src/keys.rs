@@ -13,7 +13,7 @@ use std::{path::PathBuf, process::ExitCode};
 
 use clap::Args;
 
-use crate::{App, graph_file::GraphFile};
+use crate::{App, graph_file::GraphFile, placement::AddressArgs};
 
 #[derive(Args)]
 pub(crate) struct KeysArgs {
@@ -31,13 +31,8 @@ pub(crate) struct KeysArgs {
     /// Replace the certificate and the key of this machine; may be given several times
     #[arg(long, value_name = "NAME")]
     renew: Vec<String>,
-    /// Address under which a machine is reached, `robot=quic/10.0.0.2:7450`; may be given several
-    /// times
-    #[arg(long, value_name = "NAME=ADDRESS")]
-    at: Vec<String>,
-    /// Addresses of machines (YAML): `machines: {robot: {listen: ..., address: ...}}`
-    #[arg(long, value_name = "FILE")]
-    machines: Option<PathBuf>,
+    #[command(flatten)]
+    addresses: AddressArgs,
 }
 
 #[cfg(feature = "net")]

@@ -60,8 +60,8 @@ impl Verbosity {
     }
 }
 
-/// What is logged at `level`: of the transport also machines that are awaited or are back, and of
-/// zenoh one level less.
+/// Filter for `level`. Lines of the transport about machines that are missing or back are logged
+/// with warnings, and zenoh logs one level less than the rest.
 fn targets_at(level: LevelFilter) -> Targets {
     let zenoh = match level.into_level() {
         Some(Level::TRACE) => LevelFilter::DEBUG,

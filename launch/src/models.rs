@@ -9,7 +9,7 @@ use std::{
 
 use afferent_graph::{ParamKind, ParamValue};
 use afferent_package::{ModelCache, ModelPackage, Variant};
-use afferent_spec::{CheckedGraph, CheckedNode, LoadOptions};
+use afferent_spec::{CheckedNode, LoadOptions};
 use anyhow::Context;
 use clap::Args;
 
@@ -43,7 +43,8 @@ pub(crate) fn models(app: App, args: &ModelsArgs) -> anyhow::Result<ExitCode> {
     let Some(checked) = args.file.load(&app, options)? else { return Ok(ExitCode::FAILURE) };
     let graph = &checked.graph;
     let mut programs = Vec::new();
-    for node in graph.nodes.iter().filter(|node| is_here(graph, node)) {
+    let is_here = |index| graph.machine.is_none_or(|machine| machine == graph.machine_of(index));
+    for (_, node) in graph.nodes.iter().enumerate().filter(|(index, _)| is_here(*index)) {
         for package in packages(node)? {
             // Without a backend for any variant, the run says so.
             if let Some(variant) = package.variant(app.models()) {
@@ -66,24 +67,22 @@ pub(crate) fn models(app: App, args: &ModelsArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// True if this machine runs `node`, or if no machine was named.
-fn is_here(graph: &CheckedGraph, node: &CheckedNode) -> bool {
-    let machine = graph.partitions.get(node.partition).map(|partition| partition.machine);
-    graph.machine.is_none() || graph.machine == machine
-}
-
 /// Model packages that parameters of `node` name.
 pub(crate) fn packages(node: &CheckedNode) -> anyhow::Result<Vec<ModelPackage>> {
-    let params = node.def.params.iter().filter(|param| param.kind == ParamKind::Path);
-    let paths = params.filter_map(|param| match node.params.get(&*param.name) {
-        Some(ParamValue::Path(path)) => Some(path),
-        _ => None,
-    });
-    let paths = paths.filter(|path| is_package(path));
+    let paths = read_paths(node).filter(|path| is_package(path));
     let opened = paths.map(|path| {
         ModelPackage::open(path).with_context(|| format!("the model of node {}", node.name))
     });
     opened.collect()
+}
+
+/// Paths that parameters of `node` name and that it reads.
+pub(crate) fn read_paths(node: &CheckedNode) -> impl Iterator<Item = &PathBuf> {
+    let params = node.def.params.iter().filter(|param| param.kind == ParamKind::Path);
+    params.filter_map(|param| match node.params.get(&*param.name) {
+        Some(ParamValue::Path(path)) => Some(path),
+        _ => None,
+    })
 }
 
 fn is_package(path: &Path) -> bool {

@@ -23,13 +23,13 @@ use std::{
 };
 
 use afferent_spec::{CheckedGraph, LoadOptions, Machine, PlacementOptions};
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, ensure};
 use bundle::Bundle;
 use clap::Args;
 use machine::{Ended, Running};
 use remote::{Login, Script};
 
-use crate::{App, graph_file::GraphFile, log};
+use crate::{App, graph_file::GraphFile, log, placement::check_machine};
 
 #[derive(Args)]
 pub(crate) struct UpArgs {
@@ -97,17 +97,14 @@ fn chosen<'g>(args: &UpArgs, graph: &'g CheckedGraph) -> anyhow::Result<Vec<&'g 
     let path = args.file.graph.display();
     ensure!(!graph.machines.is_empty(), "{path} has no machines: `afferent run {path}` starts it");
     for name in &args.machine {
-        if !graph.machines.iter().any(|machine| machine.name == *name) {
-            let all: Vec<_> = graph.machines.iter().map(|machine| machine.name.as_str()).collect();
-            bail!("--machine {name}: the machines of {path} are {}", all.join(", "));
-        }
+        check_machine(graph, &args.file.graph, ("--machine", name))?;
     }
     let is_chosen =
         |machine: &&Machine| args.machine.is_empty() || args.machine.contains(&machine.name);
     Ok(graph.machines.iter().filter(is_chosen).collect())
 }
 
-/// What a machine runs.
+/// Commands of a machine.
 fn script(
     args: &UpArgs,
     graph: &str,

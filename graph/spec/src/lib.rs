@@ -16,6 +16,7 @@
 //! | `draw` | Mermaid, DOT and SVG |
 //! | `origin` | the files and values that a graph was made of |
 
+mod address;
 mod check;
 mod checked;
 mod diagnostic;
@@ -31,6 +32,7 @@ mod supervision;
 mod sync;
 pub mod yaml;
 
+pub use address::Address;
 pub use check::{Checked, check, load_and_check};
 pub use checked::{CheckedBudget, CheckedGraph, CheckedNode, Edge, EdgePolicy, End};
 pub use diagnostic::{Diagnostic, Diagnostics, Location, Severity, counted};

@@ -34,7 +34,7 @@ pub struct MachineConfig {
     /// Address under which the other machines reach it, in the same form. Graph files do not have
     /// it: it is a setting of the start.
     pub address: Option<String>,
-    /// How to start the machine from another one; a setting of the start as well.
+    /// Settings for starting the machine from another one; graph files do not have them.
     pub remote: Remote,
 }
 
@@ -73,7 +73,7 @@ pub struct Machine {
     pub listen: Option<String>,
     /// Address under which the other machines reach it, in the same form.
     pub address: Option<String>,
-    /// How to start the machine from another one.
+    /// Settings for starting the machine from another one.
     pub remote: Remote,
 }
 

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use afferent_spec::Machine;
+use afferent_spec::{Address, Machine};
 use anyhow::{Context, anyhow, ensure};
 use rcgen::{CertificateParams, DistinguishedName, DnType, SanType, date_time_ymd};
 use x509_parser::{
@@ -64,12 +64,9 @@ pub(super) fn names(machine: &Machine) -> Vec<String> {
 
 /// Host of a checked address, `PROTOCOL/HOST:PORT`; `None` if it stands for every network.
 fn host(address: &str) -> Option<String> {
-    let (host, _) = address.split_once('/')?.1.rsplit_once(':')?;
-    let host = host.trim_start_matches('[').trim_end_matches(']');
-    let is_any = host.parse().is_ok_and(|ip: IpAddr| ip.is_unspecified());
+    let address = Address::split(address).filter(|address| !address.is_unspecified())?;
     // Certificates have one spelling of an IP address.
-    let host = host.parse().map_or_else(|_| host.to_owned(), |ip: IpAddr| ip.to_string());
-    (!is_any).then_some(host)
+    Some(address.ip().map_or_else(|| address.host.to_owned(), |ip| ip.to_string()))
 }
 
 /// The form of a name in a certificate.

@@ -2,8 +2,8 @@
 
 use std::process::ExitCode;
 
-use afferent_spec::{CheckedGraph, LoadOptions, Machine, PlacementOptions};
-use anyhow::{Context, bail, ensure};
+use afferent_spec::{CheckedGraph, LoadOptions, Machine};
+use anyhow::{Context, ensure};
 
 use super::{
     KeysArgs,
@@ -11,12 +11,11 @@ use super::{
     certificate::{Certificate, Time, names},
     files::{Pair, create},
 };
-use crate::{App, log, table::aligned};
+use crate::{App, log, placement::check_machine, table::aligned};
 
 pub(super) fn make(app: App, args: &KeysArgs) -> anyhow::Result<ExitCode> {
     let app = args.file.configure(app);
-    let (at, machines) = (args.at.clone(), args.machines.clone());
-    let placement = PlacementOptions { at, machines, ..PlacementOptions::default() };
+    let placement = args.addresses.placement();
     let options = LoadOptions { placement, wiring_only: true, ..LoadOptions::default() };
     let Some(checked) = args.file.load(&app, options)? else { return Ok(ExitCode::FAILURE) };
     let machines = chosen(args, &checked.graph)?;
@@ -68,10 +67,7 @@ fn chosen<'g>(args: &KeysArgs, graph: &'g CheckedGraph) -> anyhow::Result<Vec<&'
          quic/0.0.0.0:7450}}, base: {{}}}}`"
     );
     for (option, name) in named(args) {
-        if !graph.machines.iter().any(|machine| machine.name == *name) {
-            let all: Vec<_> = graph.machines.iter().map(|machine| machine.name.as_str()).collect();
-            bail!("{option} {name}: the machines of {path} are {}", all.join(", "));
-        }
+        check_machine(graph, &args.file.graph, (option, name))?;
     }
     let is_chosen = |machine: &&Machine| {
         args.machine.is_empty() || named(args).any(|(_, name)| *name == machine.name)

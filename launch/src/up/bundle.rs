@@ -10,12 +10,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use afferent_graph::{ParamKind, ParamValue};
 use afferent_spec::Checked;
 use anyhow::Context;
 use tar::{Builder, EntryType, Header};
 
-use crate::models::packages;
+use crate::models::{packages, read_paths};
 
 /// Folder of certificates and keys in the archive.
 pub(super) const KEYS: &str = ".afferent-keys";
@@ -50,19 +49,14 @@ impl Bundle {
         let mut all = vec![graph.to_owned(), machines.to_owned()];
         all.extend(checked.origin.files.iter().map(|(path, _)| path.clone()));
         let mut programs = HashSet::new();
-        let nodes = checked.graph.nodes.iter();
-        for node in nodes.filter(|node| checked.graph.partitions[node.partition].machine == machine)
-        {
+        let nodes = checked.graph.nodes.iter().enumerate();
+        let own_nodes = nodes.filter(|(index, _)| checked.graph.machine_of(*index) == machine);
+        for (_, node) in own_nodes {
             for package in packages(node)? {
                 let hashed = package.manifest.variants.iter().filter(|one| one.sha256.is_some());
                 programs.extend(hashed.map(|variant| package.folder().join(&variant.file)));
             }
-            for param in node.def.params.iter().filter(|param| param.kind == ParamKind::Path) {
-                match node.params.get(&*param.name) {
-                    Some(ParamValue::Path(path)) if is_relative(path) => all.push(path.clone()),
-                    _ => {}
-                }
-            }
+            all.extend(read_paths(node).filter(|path| is_relative(path)).cloned());
         }
         let mut found = Vec::new();
         for path in all {

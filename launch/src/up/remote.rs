@@ -77,7 +77,7 @@ impl Login<'_> {
     }
 }
 
-/// What a machine runs, as text for a POSIX shell.
+/// Commands of a machine, as text for a POSIX shell.
 pub(super) struct Script {
     /// Program, as a word of the shell.
     program: String,

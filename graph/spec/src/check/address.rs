@@ -1,8 +1,8 @@
 //! Addresses of machines.
 
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::Ipv6Addr;
 
-use crate::suggest;
+use crate::{Address, suggest};
 
 /// Protocols of the links between machines.
 const PROTOCOLS: [&str; 2] = ["tcp", "quic"];
@@ -45,9 +45,7 @@ pub(super) fn check(address: &str, listen: bool) -> Result<(), Fault> {
     if !is_v6 && (host.is_empty() || !host.chars().all(is_letter)) {
         return Err(form());
     }
-    let is_any = v6.unwrap_or(host).parse() == Ok(Ipv6Addr::UNSPECIFIED)
-        || host.parse() == Ok(Ipv4Addr::UNSPECIFIED);
-    if is_any && !listen {
+    if Address::split(address).is_some_and(|address| address.is_unspecified()) && !listen {
         let message = format!("\"{address}\" names every network of a machine, not one address");
         return Err((message, format!("such as \"{example}\"")));
     }

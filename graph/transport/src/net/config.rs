@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use afferent_spec::{CheckedGraph, Machine};
+use afferent_spec::{Address, CheckedGraph, Machine};
 use serde_json::{Value, json};
 
 use super::{NetOptions, access, peers};
@@ -22,7 +22,7 @@ pub(super) fn config(
     let mut listens = false;
     for peer in &peers {
         let other = &graph.machines[*peer];
-        // Of two machines that could listen, the first one does.
+        // If both machines have an address to listen on, only the first one listens.
         let (lower, higher) = if here < *peer { (own, other) } else { (other, own) };
         let listener = if lower.listen.is_some() { lower } else { higher };
         if listener.name == own.name {
@@ -69,37 +69,33 @@ pub(super) fn config(
 
 /// Address under which another machine is reached.
 fn reachable(machine: &Machine) -> Result<String, String> {
-    let is_any = |address: &&String| !address.contains("/0.0.0.0:") && !address.contains("/[::]:");
-    let address = machine.address.as_ref().or(machine.listen.as_ref().filter(is_any));
+    let is_one = |listen: &&String| Address::split(listen).is_some_and(|own| !own.is_unspecified());
+    let address = machine.address.as_ref().or(machine.listen.as_ref().filter(is_one));
     address.cloned().ok_or_else(|| {
         let name = &machine.name;
-        let protocol = machine.listen.as_deref().and_then(|listen| listen.split('/').next());
-        let protocol = protocol.unwrap_or("quic");
+        let listen = machine.listen.as_deref().and_then(Address::split);
+        let protocol = listen.map_or("quic", |listen| listen.protocol);
         format!("the address of machine {name} is unknown: add --at {name}={protocol}/HOST:PORT")
     })
 }
 
 /// Checks that links over `address` are encrypted, or stay on this machine.
 fn guard(address: &str, own: &str, options: &NetOptions) -> Result<(), String> {
-    let is_quic = address.starts_with("quic/");
+    let parts = Address::split(address);
+    let is_quic = parts.is_some_and(|parts| parts.protocol == "quic");
+    let is_loopback = parts.is_some_and(|parts| parts.is_loopback());
     match (&options.keys, is_quic) {
         (Some(_), true) => Ok(()),
         (None, true) => Err(format!(
             "{address} needs certificates: make them with `afferent keys GRAPH`, copy ca.pem, \
              {own}.pem and {own}.key to this machine, and add --keys FOLDER"
         )),
-        (_, false) if options.insecure || is_loopback(address) => Ok(()),
+        (_, false) if options.insecure || is_loopback => Ok(()),
         (_, false) => Err(format!(
             "links over {address} are not encrypted: write quic/ and use --keys, or add --insecure \
              in a network that you trust"
         )),
     }
-}
-
-fn is_loopback(address: &str) -> bool {
-    let host = address.split_once('/').and_then(|(_, rest)| rest.rsplit_once(':'));
-    let host = host.map_or("", |(host, _)| host.trim_matches(['[', ']']));
-    host == "localhost" || host.parse().is_ok_and(|address: std::net::IpAddr| address.is_loopback())
 }
 
 /// Settings for the certificates in `folder`.
