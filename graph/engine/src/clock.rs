@@ -43,7 +43,7 @@ impl ClockKind {
 pub(crate) struct Clock {
     start: Instant,
     pub(crate) lockstep: Option<Lockstep>,
-    /// Of a graph in several processes: its machines share one session time.
+    /// Correction in a graph of several processes, whose machines share one session time.
     discipline: Option<Discipline>,
 }
 

@@ -98,8 +98,7 @@ impl Net {
             is_volatile: is_volatile(graph),
             patience: PATIENCE,
         };
-        let link = RemoteLink::new(config, wire, inbox);
-        link.start((events.clone(), received))?;
+        let link = RemoteLink::start(config, wire, inbox, (events.clone(), received))?;
         let arrived = wire::arrived(events);
         let key = keys::from(graph, [peer, here]);
         self.subscribers.push(session.declare_subscriber(key).callback(arrived).wait()?);

@@ -7,9 +7,8 @@
 
 use std::{
     collections::BTreeMap,
-    io::Read,
     sync::{
-        Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError,
+        Arc, Condvar, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
         mpsc::{self, RecvTimeoutError},
     },
@@ -17,21 +16,23 @@ use std::{
     time::{Duration, Instant},
 };
 
-use afferent_core::{AlignedBytes, ForeignBytes};
+use afferent_core::ForeignBytes;
 
 mod clock;
 mod head;
 mod reliable;
+mod wire;
 
 pub use clock::ClockOffset;
 pub use head::{LINK_HEAD, SessionInfo};
+pub use wire::{Datagram, Received, Wire, WireEvent};
 
 use clock::ClockEstimate;
 use head::{Hello, Kind, LinkHead};
 use reliable::{Arrival, InOrder, Outbox};
 
 use crate::{
-    frame::{self, ALIGNMENT, Bulk, HEAD, Head, PACKET_HEAD},
+    frame::{self, Head},
     link::{Inbox, Link, LinkError},
     lock,
 };
@@ -54,102 +55,6 @@ const FIRST_PINGS: u32 = 16;
 
 /// Time without progress after which messages are sent again if the receiver misses some.
 const GAP_PATIENCE: Duration = Duration::from_millis(10);
-
-/// Longest message without bulk bytes.
-const MAX_MESSAGE: usize = 4 << 20;
-
-/// Carries datagrams to one other machine.
-pub trait Wire: Send + Sync {
-    /// Sends a datagram of a stream, now or soon. Must not block. It may get lost.
-    fn put(&self, stream: u16, datagram: Datagram);
-
-    /// Closes the connection.
-    fn close(&self);
-}
-
-/// Datagram to send: its parts follow each other.
-#[derive(Debug, Clone)]
-pub struct Datagram {
-    /// First part.
-    pub head: [u8; LINK_HEAD],
-    /// Second part.
-    pub message: ForeignBytes,
-    /// Third part.
-    pub bulk: ForeignBytes,
-    /// Position in `message` of the time of sending: [`monotonic_ns`](crate::monotonic_ns) as i64, which the wire writes
-    /// as late as it can.
-    pub sent_at: Option<usize>,
-}
-
-/// Datagram that has arrived.
-#[derive(Debug)]
-pub struct Received {
-    head: LinkHead,
-    message: Vec<u8>,
-    bulk: ForeignBytes,
-    /// Time of the arrival.
-    at_ns: i64,
-}
-
-impl Received {
-    /// Reads a datagram of `len` bytes, which arrived at `at_ns` by [`monotonic_ns`](crate::monotonic_ns).
-    ///
-    /// # Errors
-    /// The part that is wrong.
-    pub fn read(mut bytes: impl Read, len: usize, at_ns: i64) -> Result<Self, String> {
-        let short = |_| format!("a message of {len} bytes is too short");
-        let mut head = [0; LINK_HEAD];
-        bytes.read_exact(&mut head).map_err(short)?;
-        let head = LinkHead::read(&head).map_err(|error| error.to_string())?;
-        let rest = len.saturating_sub(LINK_HEAD);
-        let mut message = Vec::new();
-        let mut bulk = ForeignBytes::from(Vec::new());
-        let mut read = |message: &mut Vec<u8>, len: usize| {
-            if len > MAX_MESSAGE.min(rest) {
-                return Err(format!("a message of {len} bytes is too long"));
-            }
-            let start = message.len();
-            message.resize(len, 0);
-            bytes.read_exact(&mut message[start..]).map_err(short)
-        };
-        let is_message = head.kind == Kind::Message;
-        if is_message {
-            read(&mut message, HEAD)?;
-        }
-        let told = |error: frame::FrameError| error.to_string();
-        if is_message && matches!(Head::read(&message).map_err(told)?, Head::Packet(_)) {
-            read(&mut message, PACKET_HEAD)?;
-            let meta = frame::meta_len(&message).map_err(told)?;
-            read(&mut message, (PACKET_HEAD + meta).next_multiple_of(ALIGNMENT))?;
-            let Bulk::After { len } = frame::parts(&message).map_err(told)?.bulk else {
-                return Err("bulk bytes are not after the message".to_owned());
-            };
-            if message.len() + len != rest {
-                return Err(format!("a message of {rest} bytes has {len} bulk bytes"));
-            }
-            let mut memory = AlignedBytes::try_zeroed(len)
-                .ok_or_else(|| format!("no memory for {len} bulk bytes"))?;
-            bytes.read_exact(memory.as_mut_slice()).map_err(short)?;
-            bulk = memory.into();
-            message.truncate(PACKET_HEAD + meta);
-        } else {
-            read(&mut message, rest)?;
-        }
-        Ok(Self { head, message, bulk, at_ns })
-    }
-}
-
-/// Event of a [`Wire`], for the thread of the link.
-pub enum WireEvent {
-    /// The other machine can be reached.
-    Up,
-    /// The other machine cannot be reached any more.
-    Down(String),
-    /// A datagram has arrived on a stream. The function reads it.
-    Arrived(u16, Box<dyn FnOnce() -> Result<Received, String> + Send>),
-    /// The link ends.
-    Closed,
-}
 
 /// Settings of a link to another machine.
 pub struct RemoteConfig {
@@ -174,7 +79,8 @@ pub struct RemoteLink {
     /// Told when acknowledgments arrive.
     acknowledged: Condvar,
     is_up: AtomicBool,
-    events: OnceLock<mpsc::Sender<WireEvent>>,
+    /// Ends the thread of the link.
+    events: mpsc::Sender<WireEvent>,
 }
 
 #[derive(Default)]
@@ -207,31 +113,29 @@ struct Kept {
 }
 
 impl RemoteLink {
-    /// Prepares a link.
-    pub fn new(config: RemoteConfig, wire: Arc<dyn Wire>, inbox: Arc<dyn Inbox>) -> Arc<Self> {
-        Arc::new(Self {
+    /// Starts the link, and a thread that handles the events of the wire.
+    ///
+    /// # Errors
+    /// The error of the system.
+    pub fn start(
+        config: RemoteConfig,
+        wire: Arc<dyn Wire>,
+        inbox: Arc<dyn Inbox>,
+        (events, received): (mpsc::Sender<WireEvent>, mpsc::Receiver<WireEvent>),
+    ) -> std::io::Result<Arc<Self>> {
+        let name = format!("link {}", config.peer);
+        let link = Arc::new(Self {
             config,
             wire,
             inbox,
             state: Mutex::default(),
             acknowledged: Condvar::new(),
             is_up: AtomicBool::new(false),
-            events: OnceLock::new(),
-        })
-    }
-
-    /// Starts the thread of the link, which handles the events of the wire.
-    ///
-    /// # Errors
-    /// The error of the system.
-    pub fn start(
-        self: &Arc<Self>,
-        (events, received): (mpsc::Sender<WireEvent>, mpsc::Receiver<WireEvent>),
-    ) -> std::io::Result<()> {
-        drop(self.events.set(events));
-        let link = self.clone();
-        let name = format!("link {}", self.config.peer);
-        thread::Builder::new().name(name).spawn(move || link.run(&received)).map(drop)
+            events,
+        });
+        let handler = link.clone();
+        thread::Builder::new().name(name).spawn(move || handler.run(&received))?;
+        Ok(link)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -537,9 +441,7 @@ impl Link for RemoteLink {
     fn close(&self) {
         // The other machine may wait for them.
         self.send_acks(&mut self.state());
-        if let Some(events) = self.events.get() {
-            let _ = events.send(WireEvent::Closed);
-        }
+        let _ = self.events.send(WireEvent::Closed);
         self.wire.close();
     }
 

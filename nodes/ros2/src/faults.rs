@@ -28,13 +28,13 @@ impl Faults {
 /// Messages that a subscriber refused so far, by reason, and publishers of other types.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct InboxFaults {
-    /// Dropped because the queue was full.
+    /// Messages that were dropped because the queue was full.
     pub(crate) overflows: u64,
-    /// Without a valid attachment.
+    /// Messages without a valid attachment.
     pub(crate) unattached: u64,
-    /// Of another version of the type; the last one.
+    /// Messages with another version of the type, and the hash of the last one.
     pub(crate) other_hashes: (u64, String),
-    /// Publishers of the topic with another type; the last one.
+    /// Publishers of the topic with another type, and the type of the last one.
     pub(crate) other_types: (u64, String),
 }
 

@@ -5,6 +5,7 @@ use std::{
     error::Error,
     sync::{Mutex, mpsc},
     thread,
+    time::{Duration, Instant},
 };
 
 use afferent_core::ForeignBytes;
@@ -26,10 +27,13 @@ use crate::{
 };
 
 /// Payload types with large packets, which take longer to send than others can wait.
-const LARGE: [&str; 2] = ["vision/Image", "core/Tensor"];
+const LARGE: [&str; 2] = ["vision/Image", "spatial/PointCloud"];
 
-/// Number of threads that send, each for streams of one priority: a large message does not hold up
-/// the others.
+/// Longest wait for threads that send what was put before the end.
+const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// Priorities of streams. Each has a thread that sends, so that a large message does not delay the
+/// others.
 const PRIORITIES: [Priority; 3] = [Priority::RealTime, Priority::InteractiveHigh, Priority::Data];
 
 /// Sends datagrams to one machine.
@@ -124,12 +128,11 @@ impl Wire for ZenohWire {
         for queue in &self.queues {
             let _ = queue.send(None);
         }
-        // What was put before is sent; a thread that is blocked ends with the session.
+        // The threads send the rest first. One that is blocked ends with the session.
         let threads = std::mem::take(&mut *lock(&self.threads));
-        let end = std::time::Instant::now() + std::time::Duration::from_millis(500);
-        while threads.iter().any(|thread| !thread.is_finished()) && std::time::Instant::now() < end
-        {
-            thread::sleep(std::time::Duration::from_millis(1));
+        let end = Instant::now() + CLOSE_TIMEOUT;
+        while threads.iter().any(|thread| !thread.is_finished()) && Instant::now() < end {
+            thread::sleep(Duration::from_millis(1));
         }
     }
 }
@@ -191,7 +194,6 @@ impl AsRef<[u8]> for Owner {
 /// Function that receives samples from another machine. It only enqueues them: zenoh calls it on
 /// the task that reads from the network.
 pub(super) fn arrived(events: Events) -> impl Fn(Sample) + Send + Sync + 'static {
-    let events = Mutex::new(events);
     move |sample| {
         let at_ns = monotonic_ns();
         let Some(stream) = keys::read(sample.key_expr().as_str()) else { return };
@@ -199,6 +201,6 @@ pub(super) fn arrived(events: Events) -> impl Fn(Sample) + Send + Sync + 'static
             let payload = sample.payload();
             Received::read(payload.reader(), payload.len(), at_ns)
         };
-        let _ = lock(&events).send(WireEvent::Arrived(stream, Box::new(read)));
+        let _ = events.send(WireEvent::Arrived(stream, Box::new(read)));
     }
 }

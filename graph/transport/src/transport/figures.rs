@@ -99,20 +99,24 @@ impl Transport {
         report::merge(&self.graph, &self.read(&others, patience))
     }
 
+    /// Partitions whose figures the process of `other` sends: its own, or those of its machine.
+    fn reports_of(&self, other: usize) -> Vec<usize> {
+        match self.main_of(other) == self.main_of(self.here) {
+            true => vec![other],
+            false => self.partitions_of(other),
+        }
+    }
+
     /// Reads the figures of this process, asks `others` for theirs, and waits for them.
     fn read(&self, others: &[usize], patience: Duration) -> Vec<Option<PartitionReport>> {
         for other in others {
-            let Some(found) = self.connection_to(*other).filter(|found| found.link.is_up()) else {
+            if !self.connection_to(*other).is_some_and(|found| found.link.is_up()) {
                 continue;
-            };
-            let is_machine = self.main_of(*other) != self.main_of(self.here);
-            let reached = if is_machine { self.processes_of(*other) } else { Vec::new() };
+            }
             let mut progress = self.progress();
             if !progress.ended.contains(other) {
-                progress.asked.extend([*other]);
-                progress.asked.extend(reached);
+                progress.asked.extend(self.reports_of(*other));
                 drop(progress);
-                drop(found);
                 self.send_control(*other, &Control::Ask);
             }
         }
@@ -146,8 +150,7 @@ impl Transport {
         let machines = self.machines();
         let mut awaited = self.own_partitions();
         if self.here == 0 {
-            let reached = machines.iter().flat_map(|machine| self.processes_of(*machine));
-            awaited.extend(machines.iter().copied().chain(reached));
+            awaited.extend(machines.iter().flat_map(|machine| self.reports_of(*machine)));
         }
         let has_ended =
             |progress: &Progress| awaited.iter().all(|one| progress.ended.contains(one));
@@ -178,8 +181,7 @@ impl Transport {
         let stopped = self.leaves();
         for machine in machines {
             if *machine == 0 {
-                let own = [vec![self.here], self.own_partitions()].concat();
-                for partition in own {
+                for partition in self.partitions_of(self.here) {
                     if let Some(report) = &reports[partition] {
                         self.send_report(0, partition, report);
                     }

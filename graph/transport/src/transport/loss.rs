@@ -91,11 +91,13 @@ impl Transport {
             true => format!("process {name} has ended: {reason}"),
             false => format!("the connection to machine {name} has ended: {reason}"),
         };
-        let mut lost = vec![partition];
-        if !is_own {
-            tracing::error!("{message}");
-            lost.extend(self.processes_of(partition));
-        }
+        let lost = match is_own {
+            true => vec![partition],
+            false => {
+                tracing::error!("{message}");
+                self.partitions_of(partition)
+            }
+        };
         for partition in lost {
             let failures = self.failures_of(partition, &message);
             self.tell(|progress| {
@@ -145,9 +147,7 @@ impl Transport {
         }
         tracing::warn!("machine {} cannot be reached: {reason}", self.name(main));
         self.away(main);
-        for partition in self.own_partitions() {
-            self.send_control(partition, &Control::Away { partition: main });
-        }
+        self.tell_processes(&Control::Away { partition: main });
     }
 
     /// The link to a machine stands, for the first time or again.
@@ -156,13 +156,11 @@ impl Transport {
             tracing::info!("machine {} is back", self.name(main));
         }
         self.back(main);
-        for partition in self.own_partitions() {
-            self.send_control(partition, &Control::Back { partition: main });
-        }
+        self.tell_processes(&Control::Back { partition: main });
         self.resume(main);
     }
 
-    /// What a process does when another machine cannot be reached.
+    /// Applies `on_loss` to the edges from a machine that cannot be reached.
     pub(super) fn away(self: &Arc<Self>, main: usize) {
         self.tell(|progress| {
             progress.away.insert(main);
@@ -173,7 +171,7 @@ impl Transport {
         }
     }
 
-    /// What it does when that machine can be reached again.
+    /// Takes the edges from a machine that can be reached again as they were.
     pub(super) fn back(&self, main: usize) {
         self.tell(|progress| {
             progress.away.remove(&main);
@@ -198,8 +196,7 @@ impl Transport {
             tracing::warn!("machine {} has left the graph", self.name(main));
             self.without_machine(main);
         }
-        let ended = [vec![main], self.processes_of(main)].concat();
-        self.tell(|progress| progress.ended.extend(ended));
+        self.tell(|progress| progress.ended.extend(self.partitions_of(main)));
     }
 
     /// The programs of a machine are gone, and new ones may come.
@@ -207,7 +204,7 @@ impl Transport {
         if let Some(connection) = &mut self.links()[main] {
             connection.has_joined = false;
         }
-        let partitions = [vec![main], self.processes_of(main)].concat();
+        let partitions = self.partitions_of(main);
         self.drop_relayed(&partitions);
         for partition in partitions {
             self.tell(|progress| {
@@ -217,8 +214,7 @@ impl Transport {
                 progress.parts[partition].clear();
             });
             self.lost(partition, true, true);
-            let gone = Control::Gone { partition, returns: true, afresh: true };
-            self.own_partitions().iter().for_each(|own| self.send_control(*own, &gone));
+            self.tell_processes(&Control::Gone { partition, returns: true, afresh: true });
         }
     }
 }

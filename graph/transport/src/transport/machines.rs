@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    sync::MutexGuard,
     time::{Duration, Instant},
 };
 
@@ -160,7 +161,7 @@ impl Transport {
         &self,
         done: &dyn Fn(&Progress) -> bool,
         waits: &dyn Fn(&Progress) -> String,
-    ) -> Result<std::sync::MutexGuard<'_, Progress>, String> {
+    ) -> Result<MutexGuard<'_, Progress>, String> {
         let start = Instant::now();
         let mut progress = self.wait(start + SAY_AFTER, done);
         if !done(&progress) {
@@ -196,9 +197,9 @@ impl Transport {
         if let Some(difference) = shape::difference(&own, found) {
             let name = self.name(partition);
             let reason = format!("{name} runs another graph: {difference}");
-            let own = self.name(self.here);
-            let told = shape::difference(found, &shape::of(&self.graph)).unwrap_or_default();
-            let refused = format!("{own} runs another graph: {told}");
+            let here = self.name(self.here);
+            let told = shape::difference(found, &own).unwrap_or_default();
+            let refused = format!("{here} runs another graph: {told}");
             self.send_control(partition, &Control::Refused { reason: refused });
             match start_ns {
                 Some(_) => tracing::error!("{reason}; it cannot take part"),
@@ -240,9 +241,7 @@ impl Transport {
         let Some(start_ns) = start_ns.filter(|_| machine == 0) else { return };
         self.follow(start_ns.saturating_sub(clock.offset_ns));
         if let Some(start_ns) = self.session_start() {
-            for partition in self.own_partitions() {
-                self.send_control(partition, &Control::Clock { start_ns });
-            }
+            self.tell_processes(&Control::Clock { start_ns });
         }
     }
 
@@ -251,14 +250,6 @@ impl Transport {
         if let (Some(edges), Some(own)) = (self.edges.get(), self.session_start()) {
             edges.clock.slew(own.saturating_sub(start_ns));
         }
-    }
-
-    /// Estimated errors of the session clocks of this machine and of `machine` against each other,
-    /// in nanoseconds.
-    pub fn clock_bounds(&self) -> Vec<(String, u64)> {
-        let progress = self.progress();
-        let bound = |(main, clock): (&usize, &ClockOffset)| (self.name(*main), clock.bound_ns);
-        progress.clocks.iter().map(bound).collect()
     }
 }
 

@@ -1,13 +1,9 @@
 //! A graph on two machines, with a wire between them that has faults.
 
-use std::{
-    sync::{Arc, mpsc},
-    thread,
-    time::Duration,
-};
+use std::{sync::mpsc, time::Duration};
 
-use afferent_engine::{Report, RunOptions, Session};
-use afferent_graph::{OnFull, OpenCx};
+use afferent_engine::Report;
+use afferent_graph::OnFull;
 use afferent_spec::{CheckedGraph, EdgePolicy};
 use afferent_transport::{
     Transport, local,
@@ -16,7 +12,7 @@ use afferent_transport::{
 
 use super::{
     faulty::{Faults, Pair},
-    nodes::{BLOCKS, Collected, on_machines},
+    nodes::{BLOCKS, on_machines, run_all},
 };
 
 const NONE: Faults = Faults { lost: 0, repeated: 0, delayed: 0, interruptions: None };
@@ -41,32 +37,14 @@ fn run(graph: &CheckedGraph, faults: Faults, seed: u64) -> (Report, Vec<(i64, us
             patience: Duration::from_millis(10),
         };
         let inbox = transports[here].inbox(there);
-        let link = RemoteLink::new(config, pair.wires[here].clone(), inbox);
         let (events, received) = mpsc::channel();
-        link.start((events.clone(), received)).unwrap();
+        let wire = pair.wires[here].clone();
+        let link = RemoteLink::start(config, wire, inbox, (events.clone(), received)).unwrap();
         transports[here].connect_link(there, link);
         events
     });
     pair.start(events, faults, seed);
-    let collected = Collected::default();
-    let cx = OpenCx::with_service(collected.clone());
-    let reports: Vec<Report> = thread::scope(|scope| {
-        let threads: Vec<_> = transports
-            .iter()
-            .map(|transport| {
-                scope.spawn(|| {
-                    transport.agree(1).unwrap();
-                    let border = Some(transport.clone() as Arc<_>);
-                    let options = RunOptions { border, ..RunOptions::default() };
-                    let report = Session::start(graph, &cx, options).unwrap().wait().unwrap();
-                    transport.finish(report)
-                })
-            })
-            .collect();
-        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
-    });
-    let collected = collected.0.lock().unwrap().clone();
-    (reports.into_iter().next().unwrap(), collected)
+    run_all(graph, &transports)
 }
 
 fn check_accounts(report: &Report) {

@@ -1,13 +1,18 @@
 //! Nodes and graphs of the tests.
 
-use std::sync::{Arc, Mutex};
+use std::{
+    sync::{Arc, Mutex},
+    thread,
+};
 
 use afferent_core::Tensor;
+use afferent_engine::{Report, RunOptions, Session};
 use afferent_graph::{
     Cx, In, Node, NodeDef, NodeError, OpenCx, Out, Port, PortId, Service, Timestamp,
 };
 use afferent_messages::{AudioBlock, SampleRate};
 use afferent_spec::{CheckedGraph, CheckedNode, Edge, EdgePolicy, Machine, Partition};
+use afferent_transport::Transport;
 
 pub(crate) const AUDIO_IN: In<AudioBlock> = In::at(0, "audio");
 pub(crate) const AUDIO: Out<AudioBlock> = Out::at(0, "audio");
@@ -129,4 +134,30 @@ pub(crate) fn on_machines(partitions: [usize; 3], policy: EdgePolicy) -> Checked
         partitions: vec![partition(0, None), partition(1, None), partition(1, Some("side"))],
         ..graph(partitions, policy)
     }
+}
+
+/// Runs every partition; returns the report of the first one and what was collected.
+pub(crate) fn run_all(
+    graph: &CheckedGraph,
+    transports: &[Arc<Transport>],
+) -> (Report, Vec<(i64, usize, f32)>) {
+    let collected = Collected::default();
+    let cx = OpenCx::with_service(collected.clone());
+    let reports: Vec<Report> = thread::scope(|scope| {
+        let threads: Vec<_> = transports
+            .iter()
+            .map(|transport| {
+                scope.spawn(|| {
+                    transport.agree(1).unwrap();
+                    let border = Some(transport.clone() as Arc<_>);
+                    let options = RunOptions { border, ..RunOptions::default() };
+                    let report = Session::start(graph, &cx, options).unwrap().wait().unwrap();
+                    transport.finish(report)
+                })
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    let collected = collected.0.lock().unwrap().clone();
+    (reports.into_iter().next().unwrap(), collected)
 }

@@ -1,14 +1,14 @@
 //! A graph in several partitions, all in this process: each with a transport and a session.
 
-use std::{sync::Arc, thread, time::Duration};
+use std::time::Duration;
 
-use afferent_engine::{Report, RunOptions, Session};
+use afferent_engine::Report;
 use afferent_graph::{Cx, Node, NodeDef, NodeError, OnFull, OpenCx, Port, PortId};
 use afferent_messages::AudioBlock;
 use afferent_spec::{CheckedGraph, CheckedNode, Edge, EdgePolicy};
 use afferent_transport::{Transport, local};
 
-use super::nodes::{AUDIO, AUDIO_IN, BLOCKS, Collected, graph};
+use super::nodes::{AUDIO, AUDIO_IN, BLOCKS, Collected, graph, run_all};
 
 /// Runs every partition; returns the merged report and what was collected.
 fn run(graph: &CheckedGraph) -> (Report, Vec<(i64, usize, f32)>) {
@@ -21,24 +21,7 @@ fn run(graph: &CheckedGraph) -> (Report, Vec<(i64, usize, f32)>) {
         main.connect_local(partition, ours).unwrap();
         other.connect_local(0, theirs).unwrap();
     }
-    let collected = Collected::default();
-    let cx = OpenCx::with_service(collected.clone());
-    let reports: Vec<Report> = thread::scope(|scope| {
-        let threads: Vec<_> = transports
-            .iter()
-            .map(|transport| {
-                scope.spawn(|| {
-                    let border = Some(transport.clone() as Arc<_>);
-                    let options = RunOptions { border, ..RunOptions::default() };
-                    let report = Session::start(graph, &cx, options).unwrap().wait().unwrap();
-                    transport.finish(report)
-                })
-            })
-            .collect();
-        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
-    });
-    let collected = collected.0.lock().unwrap().clone();
-    (reports.into_iter().next().unwrap(), collected)
+    run_all(graph, &transports)
 }
 
 fn check(partitions: [usize; 3]) {
