@@ -11,8 +11,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use afferent_engine::Report;
-use hound::{SampleFormat, WavReader, WavSpec, WavWriter};
+use runs::{check_accounts, report, samples, sound_folder};
+
+#[path = "shared/runs.rs"]
+mod runs;
 
 /// `wav (robot) → resample (base, in a process of its own) → wav (robot)`, and a log on base.
 const GRAPH: &str = r#"afferent: 1
@@ -29,19 +31,10 @@ nodes:
 budget: {from: wav.audio, to: low.audio, max: 1h}
 "#;
 
+/// A folder with the graph, with a port of this machine, and a sound of `seconds`.
 fn folder(seconds: u32) -> tempfile::TempDir {
-    let folder = tempfile::tempdir().unwrap();
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let graph = GRAPH.replace("PORT", &port.to_string());
-    fs::write(folder.path().join("graph.yaml"), graph).unwrap();
-    let sample_format = SampleFormat::Int;
-    let spec = WavSpec { channels: 1, sample_rate: 16_000, bits_per_sample: 16, sample_format };
-    let mut file = WavWriter::create(folder.path().join("sound.wav"), spec).unwrap();
-    for index in 0..16_000 * seconds {
-        file.write_sample(((f64::from(index * 440) / 16_000.0).sin() * 8000.0) as i16).unwrap();
-    }
-    file.finalize().unwrap();
-    folder
+    sound_folder(&GRAPH.replace("PORT", &port.to_string()), seconds)
 }
 
 /// Changes the graph of `folder`.
@@ -70,24 +63,6 @@ fn end(run: Child, success: bool) -> String {
     let errors = String::from_utf8_lossy(&stderr).into_owned();
     assert_eq!(status.success(), success, "{errors}");
     errors
-}
-
-fn report(folder: &Path, machine: &str) -> Report {
-    let text = fs::read_to_string(folder.join(format!("{machine}.json"))).unwrap();
-    serde_json::from_str(&text).unwrap()
-}
-
-fn check_accounts(report: &Report) {
-    for edge in &report.edges {
-        let counts = edge.counts;
-        let all = counts.delivered + counts.dropped() + counts.depth as u64;
-        assert_eq!(counts.sent, all + edge.in_transit + edge.lost, "{edge:?}");
-    }
-}
-
-fn samples(folder: &Path) -> Vec<i16> {
-    let mut file = WavReader::open(folder.join("out.wav")).unwrap();
-    file.samples().map(Result::unwrap).collect()
 }
 
 fn signal(run: &Child, name: &str) {

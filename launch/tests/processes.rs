@@ -13,7 +13,11 @@ use std::{
 };
 
 use afferent_engine::{FailureKind, Report};
-use hound::{SampleFormat, WavReader, WavSpec, WavWriter};
+use hound::WavReader;
+use runs::{check_accounts, report, samples, sound_folder};
+
+#[path = "shared/runs.rs"]
+mod runs;
 
 /// `wav → (side) resample → wav`, and a log in a third process.
 const GRAPH: &str = r#"afferent: 1
@@ -29,42 +33,13 @@ waterfall: [wav.audio, low.audio]
 
 /// A folder with the graph and a sound of `seconds`.
 fn folder(seconds: u32) -> tempfile::TempDir {
-    let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("graph.yaml"), GRAPH).unwrap();
-    let sample_format = SampleFormat::Int;
-    let spec = WavSpec { channels: 1, sample_rate: 16_000, bits_per_sample: 16, sample_format };
-    let mut file = WavWriter::create(folder.path().join("sound.wav"), spec).unwrap();
-    for index in 0..16_000 * seconds {
-        file.write_sample((f64::from(index * 440) / 16_000.0).sin().mul_add(8000.0, 0.0) as i16)
-            .unwrap();
-    }
-    file.finalize().unwrap();
-    folder
+    sound_folder(GRAPH, seconds)
 }
 
 fn command(folder: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_afferent"));
     command.current_dir(folder).args(["run", "graph.yaml", "--stats", "stats.json"]).args(args);
     command
-}
-
-fn report(folder: &Path) -> Report {
-    serde_json::from_str(&fs::read_to_string(folder.join("stats.json")).unwrap()).unwrap()
-}
-
-fn samples(folder: &Path) -> Vec<i16> {
-    let mut file = WavReader::open(folder.join("out.wav")).unwrap();
-    file.samples().map(Result::unwrap).collect()
-}
-
-/// Every packet of every edge is accounted for.
-fn check_accounts(report: &Report) {
-    for edge in &report.edges {
-        let counts = edge.counts;
-        let all = counts.delivered + counts.dropped() + counts.depth as u64;
-        assert_eq!(counts.sent, all + edge.in_transit + edge.lost, "{edge:?}");
-        assert_eq!(edge.in_transit, 0, "the run has ended: {edge:?}");
-    }
 }
 
 #[test]
@@ -74,14 +49,14 @@ fn processes_give_the_same_results_as_one() {
     assert!(ended.status.success(), "{ended:?}");
     let (expected, log) = (samples(folder.path()), folder.path().join("log.txt"));
     let lines = fs::read_to_string(&log).unwrap().lines().count();
-    let one = report(folder.path());
+    let one = report(folder.path(), "stats");
     fs::remove_file(&log).unwrap();
     let ended = command(folder.path(), &["--record", "run.mcap"]).output().unwrap();
     let Output { status, stderr, .. } = &ended;
     assert!(status.success(), "{}", String::from_utf8_lossy(stderr));
     assert_eq!(samples(folder.path()), expected);
     assert_eq!(fs::read_to_string(&log).unwrap().lines().count(), lines);
-    let several = report(folder.path());
+    let several = report(folder.path(), "stats");
     check_accounts(&several);
     for (one, several) in one.edges.iter().zip(&several.edges) {
         assert_eq!((&one.from, one.counts.sent), (&several.from, several.counts.sent));
@@ -212,7 +187,7 @@ fn a_killed_process_ends_its_streams_and_fails_the_run() {
     assert!(!run.wait().unwrap().success());
     let has = |text: &str| lines.iter().any(|(_, line)| line.contains(text));
     assert!(has("process side was killed by signal 9"), "{lines:?}");
-    let report = report(folder.path());
+    let report = report(folder.path(), "stats");
     check_accounts(&report);
     let failed: Vec<_> =
         report.failures.iter().map(|failure| (failure.node.as_str(), failure.kind)).collect();
@@ -240,7 +215,7 @@ fn a_killed_process_is_started_again_by_the_policy_of_its_nodes() {
     let lines = lines(&mut run);
     assert!(run.wait().unwrap().success(), "{lines:?}");
     assert_ne!(first, second);
-    let report = report(folder.path());
+    let report = report(folder.path(), "stats");
     check_accounts(&report);
     assert_eq!(report.failures, []);
     // Most of 6 s arrive: what was lost lasted for the restart.
@@ -262,7 +237,7 @@ fn a_stream_ends_if_its_sender_is_away_for_too_long() {
     let is_told =
         |(_, line): &(Instant, String)| line.contains("low.audio -> out.audio: the sender is not");
     assert!(lines.iter().any(is_told), "{lines:?}");
-    let report = report(folder.path());
+    let report = report(folder.path(), "stats");
     check_accounts(&report);
     // The other stream of the same node waits.
     let [out, log] = ["out", "log"].map(|node| report.node(node).unwrap().packets_in);
