@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use runs::{check_accounts, report, samples, sound_folder};
+use runs::{check_accounts, child, report, samples, sound_folder};
 
 #[path = "shared/runs.rs"]
 mod runs;
@@ -143,6 +143,35 @@ fn a_machine_that_is_started_again_joins_the_session() {
     check_accounts(&report);
     let written = samples(folder.path()).len();
     assert!(written > 4 * 8000, "{written} samples of {}", 8 * 8000);
+}
+
+#[test]
+fn a_killed_process_ends_its_streams_in_the_processes_of_another_machine() {
+    let folder = folder(60);
+    edit(folder.path(), "use: wav_source", "use: wav_source, process: source");
+    edit(folder.path(), "use: wav_sink", "use: wav_sink, machine: base, process: side");
+    edit(
+        folder.path(),
+        "use: event_log, machine: base",
+        "use: event_log, machine: base, process: side",
+    );
+    let mut robot = start(folder.path(), "robot", &["--set", "pace=realtime"]);
+    let mut base = start(folder.path(), "base", &["--set", "pace=realtime"]);
+    thread::sleep(Duration::from_millis(2000));
+    let source = child(robot.id(), 2).unwrap();
+    assert!(Command::new("kill").args(["-KILL", &source.to_string()]).status().unwrap().success());
+    let limit = Instant::now() + Duration::from_secs(20);
+    while Instant::now() < limit
+        && [&mut robot, &mut base].into_iter().any(|run| run.try_wait().unwrap().is_none())
+    {
+        thread::sleep(Duration::from_millis(50));
+    }
+    assert!(base.try_wait().unwrap().is_some(), "its process waits for the stream");
+    end(base, true);
+    let errors = end(robot, false);
+    assert!(errors.contains("process robot/source was killed by signal 9"), "{errors}");
+    check_accounts(&report(folder.path(), "robot"));
+    assert!(samples(folder.path()).len() > 8000, "what arrived before was written");
 }
 
 #[test]

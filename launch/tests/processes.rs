@@ -14,7 +14,7 @@ use std::{
 
 use afferent_engine::{FailureKind, Report};
 use hound::WavReader;
-use runs::{check_accounts, report, samples, sound_folder};
+use runs::{check_accounts, child, report, samples, sound_folder};
 
 #[path = "shared/runs.rs"]
 mod runs;
@@ -92,7 +92,7 @@ fn start(folder: &Path, args: &[&str], name: &str) -> (Child, u32) {
     let mut command = command(folder, &args);
     let mut run = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     loop {
-        if let Some(id) = child(run.id(), name) {
+        if let Some(id) = process(run.id(), name) {
             return (run, id);
         }
         let ended = run.try_wait().unwrap();
@@ -101,19 +101,9 @@ fn start(folder: &Path, args: &[&str], name: &str) -> (Child, u32) {
     }
 }
 
-/// Process id of the child that runs the partition `name`; partitions are numbered in their order.
-fn child(parent: u32, name: &str) -> Option<u32> {
-    let number = if name == "side" { "1:" } else { "2:" };
-    // Children may be started by any thread.
-    let threads = fs::read_dir(format!("/proc/{parent}/task")).ok()?;
-    let all =
-        threads.filter_map(|thread| fs::read_to_string(thread.ok()?.path().join("children")).ok());
-    let all = all.collect::<Vec<_>>().join(" ");
-    all.split_whitespace().filter_map(|id| id.parse().ok()).find(|id: &u32| {
-        let environment = fs::read(format!("/proc/{id}/environ")).unwrap_or_default();
-        let text = String::from_utf8_lossy(&environment).into_owned();
-        text.split('\0').any(|one| one.starts_with(&format!("AFFERENT_PROCESS={number}")))
-    })
+/// Process id of the process `name` of the graph.
+fn process(parent: u32, name: &str) -> Option<u32> {
+    child(parent, if name == "side" { 1 } else { 2 })
 }
 
 fn kill(id: u32) {
@@ -206,7 +196,7 @@ fn a_killed_process_is_started_again_by_the_policy_of_its_nodes() {
     kill(first);
     let limit = Instant::now() + Duration::from_secs(5);
     let second = loop {
-        match child(run.id(), "side").filter(|id| *id != first) {
+        match process(run.id(), "side").filter(|id| *id != first) {
             Some(id) => break id,
             None => assert!(Instant::now() < limit, "it is not started again"),
         }

@@ -40,3 +40,17 @@ pub(crate) fn check_accounts(report: &Report) {
         assert_eq!(edge.in_transit, 0, "the run has ended: {edge:?}");
     }
 }
+
+/// Process id of the child of `parent` that runs a partition of the graph.
+pub(crate) fn child(parent: u32, partition: usize) -> Option<u32> {
+    // Children may be started by any thread.
+    let threads = fs::read_dir(format!("/proc/{parent}/task")).ok()?;
+    let all =
+        threads.filter_map(|thread| fs::read_to_string(thread.ok()?.path().join("children")).ok());
+    let all = all.collect::<Vec<_>>().join(" ");
+    all.split_whitespace().filter_map(|id| id.parse().ok()).find(|id: &u32| {
+        let environment = fs::read(format!("/proc/{id}/environ")).unwrap_or_default();
+        let text = String::from_utf8_lossy(&environment).into_owned();
+        text.split('\0').any(|one| one.starts_with(&format!("AFFERENT_PROCESS={partition}:")))
+    })
+}

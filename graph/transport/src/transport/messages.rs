@@ -72,7 +72,10 @@ impl Transport {
                 }
                 self.spread_stop(Some(from));
             }
-            Control::Gone { partition, returns, afresh } => self.lost(partition, returns, afresh),
+            Control::Gone { partition, returns, afresh } => {
+                self.lost(partition, returns, afresh);
+                self.spread(&message, Some(from));
+            }
             Control::Away { partition } => self.away(partition),
             Control::Back { partition } => self.back(partition),
             Control::Left { stopped } => self.left(from, stopped),
