@@ -304,6 +304,10 @@ impl Transport {
         let reached = (0..self.graph.partitions.len()).filter(|to| self.next_hop(*to) == partition);
         reached.for_each(|to| self.relay(to));
         self.pump_all();
+        // Those that became due without a link.
+        if let Some(edges) = self.edges.get() {
+            edges.receivers.iter().flatten().for_each(|receiver| self.acknowledge(receiver));
+        }
     }
 
     /// True for the main process of the first machine, which reports for all.

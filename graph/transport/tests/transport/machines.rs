@@ -58,10 +58,13 @@ fn check_accounts(report: &Report) {
 const FAULTS: Faults =
     Faults { lost: 20, repeated: 20, delayed: 20, interruptions: Some(Duration::from_millis(300)) };
 
+/// Breaks often, so that messages become due without a link.
+const BREAKS: Faults = Faults { interruptions: Some(Duration::from_millis(10)), ..NONE };
+
 #[test]
 fn nothing_is_lost_whatever_the_wire_does() {
     let policy = EdgePolicy { on_full: OnFull::Block, queue: 16, max_age: None };
-    for (seed, faults) in [(1, NONE), (2, FAULTS)] {
+    for (seed, faults) in [(1, NONE), (2, FAULTS), (3, BREAKS)] {
         for partitions in [[0, 1, 0], [2, 0, 2], [0, 2, 1]] {
             let (report, collected) = run(&on_machines(partitions, policy), faults, seed);
             assert_eq!(collected.len(), BLOCKS, "{partitions:?} {faults:?} {:#?}", report.edges);

@@ -1,8 +1,12 @@
 //! Nodes and graphs of the tests.
 
 use std::{
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        mpsc::{self, RecvTimeoutError},
+    },
     thread,
+    time::Duration,
 };
 
 use afferent_core::Tensor;
@@ -136,6 +140,9 @@ pub(crate) fn on_machines(partitions: [usize; 3], policy: EdgePolicy) -> Checked
     }
 }
 
+/// Longest time of a graph: one that waits for ever fails, and says so.
+const LIMIT: Duration = Duration::from_secs(120);
+
 /// Runs every partition; returns the report of the first one and what was collected.
 pub(crate) fn run_all(
     graph: &CheckedGraph,
@@ -143,6 +150,13 @@ pub(crate) fn run_all(
 ) -> (Report, Vec<(i64, usize, f32)>) {
     let collected = Collected::default();
     let cx = OpenCx::with_service(collected.clone());
+    let (_end, ended) = mpsc::channel::<()>();
+    thread::spawn(move || {
+        if ended.recv_timeout(LIMIT) == Err(RecvTimeoutError::Timeout) {
+            eprintln!("a graph has not ended after {LIMIT:?}");
+            std::process::abort();
+        }
+    });
     let reports: Vec<Report> = thread::scope(|scope| {
         let threads: Vec<_> = transports
             .iter()
