@@ -42,7 +42,7 @@ pub use clock::ClockKind;
 pub use metrics::{
     report::{
         BudgetReport, EdgeCounts, EdgeReport, Failure, FailureKind, Handled, JoinCounts,
-        NodeReport, PathReport, PoolReport, Report, RunEnd, Spread,
+        MachineReport, NodeReport, PathReport, PoolReport, Report, RunEnd, Spread,
     },
     summary::duration_text,
 };

@@ -60,6 +60,10 @@ pub(crate) struct PartitionReport {
     /// Packets of edges from other processes, by their index, whose senders ended unexpectedly.
     #[serde(default)]
     pub(crate) received_before: Vec<(usize, u64)>,
+    /// [`MachineReport::clock_bound_ns`](afferent_engine::MachineReport::clock_bound_ns) of the
+    /// machine, from its main process.
+    #[serde(default)]
+    pub(crate) clock_bound_ns: Option<u64>,
 }
 
 /// Counters of an edge to another process, beside those of its queue.
@@ -108,6 +112,7 @@ mod tests {
             is_last: true,
             sent: vec![(3, SentCounts { lost: 1, ..SentCounts::default() })],
             received_before: vec![(4, 2)],
+            clock_bound_ns: Some(5),
         };
         let mut text = String::new();
         let messages = report.messages(3);

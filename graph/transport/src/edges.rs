@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use afferent_core::ForeignBytes;
+use afferent_core::{ForeignBytes, Memory};
 use afferent_engine::{EdgeCounts, Incoming, InterruptHandle, Outgoing, SentWatermark, ToSend};
 use afferent_graph::{Header, OnFull, Packet, Timestamp, WireCodec};
 use afferent_spec::Edge;
@@ -10,7 +10,7 @@ use afferent_spec::Edge;
 use crate::{
     control::SentCounts,
     frame::{self, Ack, Head, PacketHead},
-    link::{Link, LinkError},
+    link::{BulkBytes, Link, LinkError},
     lock,
     window::{Left, ReceiveWindow, SendWindow},
 };
@@ -18,8 +18,12 @@ use crate::{
 /// Most packets on the way of an edge, whatever its queue: bulk bytes of each hold memory.
 const MAX_WINDOW: usize = 64;
 
-/// Packets of an edge that keeps the latest one: one on the way while the receiver works.
+/// Packets of an edge that keeps the latest one, until the receiver waits for the next one: a second
+/// one is on the way while it works on the first.
 const LATEST_WINDOW: usize = 2;
+
+/// Bulk bytes up to this length are copied rather than held.
+const SMALL: usize = 4096;
 
 /// Bits of [`Header::restarts`] for the restarts of a node within one process.
 const RESTARTS_BITS: u32 = 16;
@@ -123,7 +127,11 @@ impl Sender {
         frame::begin_packet(&mut state.message, &self.head(packet.header, post));
         let Some(value) = packet.payload() else { return true };
         let sent = match self.codec.encode(value, &mut state.message) {
-            Ok(bulk) => link.send_packet(&mut state.message, bulk).map_err(Some),
+            Ok(bytes) => {
+                let hold = || self.hold(&packet, bytes);
+                let bulk = BulkBytes { bytes, hold: &hold };
+                link.send_packet(&mut state.message, bulk).map_err(Some)
+            }
             Err(reason) => {
                 self.tell_fault(state, &reason);
                 Err(None)
@@ -146,6 +154,14 @@ impl Sender {
                 state.unsent += 1;
                 true
             }
+        }
+    }
+
+    /// Bulk bytes of `packet` that are held beyond its sending.
+    fn hold(&self, packet: &Packet, bytes: &[u8]) -> ForeignBytes {
+        match bytes.len() <= SMALL {
+            true => bytes.to_vec().into(),
+            false => Held { packet: packet.clone(), codec: self.codec }.into(),
         }
     }
 
@@ -199,6 +215,20 @@ impl Sender {
         let (taken_before, dropped_before) = state.window.taken_before();
         let lost = state.window.lost() + state.unsent;
         (self.outgoing.counts(), SentCounts { lost, taken_before, dropped_before })
+    }
+}
+
+/// Packet whose bulk bytes are still needed.
+struct Held {
+    packet: Packet,
+    codec: &'static dyn WireCodec,
+}
+
+impl Memory for Held {
+    fn bytes(&self) -> &[u8] {
+        let value = self.packet.payload();
+        let bulk = value.and_then(|value| self.codec.encode(value, &mut Vec::new()).ok());
+        bulk.unwrap_or_default()
     }
 }
 
@@ -325,6 +355,9 @@ impl Receiver {
 
     /// Acknowledgment to send, if one is due.
     pub(crate) fn acknowledge(&self) -> Option<Ack> {
+        if !self.incoming.may_acknowledge() {
+            return None;
+        }
         let mut state = self.state();
         let incarnation = state.incarnation;
         let ack = state.window.acknowledge(self.left(), self.every)?;

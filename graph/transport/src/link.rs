@@ -19,7 +19,7 @@ pub trait Link: Send + Sync {
     ///
     /// # Errors
     /// [`LinkError::Full`] if the packet has to be sent later.
-    fn send_packet(&self, message: &mut Vec<u8>, bulk: &[u8]) -> Result<(), LinkError>;
+    fn send_packet(&self, message: &mut Vec<u8>, bulk: BulkBytes<'_>) -> Result<(), LinkError>;
 
     /// Sends a message without bulk bytes, and what `text` follows it.
     fn send(&self, head: &Head, text: &[u8]);
@@ -45,6 +45,15 @@ pub trait Link: Send + Sync {
     fn drain(&self, _: Duration) -> bool {
         true
     }
+}
+
+/// Bulk bytes to send.
+#[derive(Clone, Copy)]
+pub struct BulkBytes<'a> {
+    /// The bytes.
+    pub bytes: &'a [u8],
+    /// Returns the same bytes, held for longer than the call, without a copy of many.
+    pub hold: &'a dyn Fn() -> ForeignBytes,
 }
 
 /// A packet could not be sent.

@@ -35,7 +35,7 @@ use rustix::{
 
 use crate::{
     frame::{self, Bulk, FrameError, Head},
-    link::{Inbox, Link, LinkError},
+    link::{BulkBytes, Inbox, Link, LinkError},
     lock,
 };
 
@@ -161,7 +161,8 @@ impl LocalLink {
 }
 
 impl Link for LocalLink {
-    fn send_packet(&self, message: &mut Vec<u8>, bulk: &[u8]) -> Result<(), LinkError> {
+    fn send_packet(&self, message: &mut Vec<u8>, bulk: BulkBytes<'_>) -> Result<(), LinkError> {
+        let bulk = bulk.bytes;
         self.send_in_place(message, bulk.len(), |slot| slot.copy_from_slice(bulk))
     }
 
@@ -381,7 +382,7 @@ mod tests {
         let mut message = Vec::new();
         frame::begin_packet(&mut message, &PacketHead { post, ..PacketHead::default() });
         message.extend(b"meta");
-        link.send_packet(&mut message, bulk)
+        link.send_in_place(&mut message, bulk.len(), |slot| slot.copy_from_slice(bulk))
     }
 
     #[test]

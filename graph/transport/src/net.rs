@@ -24,7 +24,7 @@ mod wire;
 use crate::{
     Transport, TransportError,
     link::Inbox,
-    remote::{RemoteConfig, RemoteLink, WireEvent},
+    remote::{RemoteConfig, RemoteLink},
 };
 
 /// Settings of the connections to other machines.
@@ -89,17 +89,16 @@ impl Net {
         inbox: Arc<dyn Inbox>,
     ) -> Result<Arc<RemoteLink>, Box<dyn std::error::Error + Send + Sync>> {
         let session = self.session.as_ref().ok_or("the session is closed")?;
-        let (events, received) = mpsc::channel();
         let wire = Arc::new(wire::ZenohWire::new(session, graph, [here, peer])?);
-        self.watches.push(wire.watch(events.clone())?);
         let config = RemoteConfig {
             peer: graph.machines[peer].name.clone(),
             instance,
             is_volatile: is_volatile(graph),
             patience: PATIENCE,
         };
-        let link = RemoteLink::start(config, wire, inbox, (events.clone(), received))?;
-        let arrived = wire::arrived(events);
+        let link = RemoteLink::start(config, wire.clone(), inbox)?;
+        self.watches.push(wire.watch(link.clone())?);
+        let arrived = wire::arrived(link.clone());
         let key = keys::from(graph, [peer, here]);
         self.subscribers.push(session.declare_subscriber(key).callback(arrived).wait()?);
         Ok(link)
@@ -164,6 +163,3 @@ fn edges(graph: &CheckedGraph, [from, to]: [usize; 2]) -> impl Iterator<Item = u
 fn is_volatile(graph: &CheckedGraph) -> Vec<bool> {
     graph.edges.iter().map(|edge| edge.policy.on_full != OnFull::Block).collect()
 }
-
-/// Sender of the events of a wire.
-type Events = mpsc::Sender<WireEvent>;

@@ -9,7 +9,7 @@ use std::{
     collections::BTreeMap,
     sync::{
         Arc, Condvar, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
         mpsc::{self, RecvTimeoutError},
     },
     thread,
@@ -33,7 +33,7 @@ use reliable::{Arrival, InOrder, Outbox};
 
 use crate::{
     frame::{self, Head},
-    link::{Inbox, Link, LinkError},
+    link::{BulkBytes, Inbox, Link, LinkError},
     lock,
 };
 
@@ -55,6 +55,9 @@ const FIRST_PINGS: u32 = 16;
 
 /// Time without progress after which messages are sent again if the receiver misses some.
 const GAP_PATIENCE: Duration = Duration::from_millis(10);
+
+/// Longest datagram that is handled without a switch of threads, in bytes.
+const SHORT: usize = 4096;
 
 /// Settings of a link to another machine.
 pub struct RemoteConfig {
@@ -79,8 +82,11 @@ pub struct RemoteLink {
     /// Told when acknowledgments arrive.
     acknowledged: Condvar,
     is_up: AtomicBool,
-    /// Ends the thread of the link.
+    /// Events for the thread of the link, and their number.
     events: mpsc::Sender<WireEvent>,
+    waiting: AtomicUsize,
+    /// Held while an event is handled.
+    handling: Mutex<()>,
 }
 
 #[derive(Default)]
@@ -100,6 +106,8 @@ struct State {
     repeat: Vec<u16>,
     session: Option<SessionInfo>,
     clock: ClockEstimate,
+    /// Time at which the thread of the link wakes.
+    wakes_at: Option<Instant>,
     pings: u32,
     next_ping: Option<Instant>,
 }
@@ -113,7 +121,7 @@ struct Kept {
 }
 
 impl RemoteLink {
-    /// Starts the link, and a thread that handles the events of the wire.
+    /// Starts the link, and a thread of it.
     ///
     /// # Errors
     /// The error of the system.
@@ -121,9 +129,9 @@ impl RemoteLink {
         config: RemoteConfig,
         wire: Arc<dyn Wire>,
         inbox: Arc<dyn Inbox>,
-        (events, received): (mpsc::Sender<WireEvent>, mpsc::Receiver<WireEvent>),
     ) -> std::io::Result<Arc<Self>> {
         let name = format!("link {}", config.peer);
+        let (events, received) = mpsc::channel();
         let link = Arc::new(Self {
             config,
             wire,
@@ -132,6 +140,8 @@ impl RemoteLink {
             acknowledged: Condvar::new(),
             is_up: AtomicBool::new(false),
             events,
+            waiting: AtomicUsize::new(0),
+            handling: Mutex::default(),
         });
         let handler = link.clone();
         thread::Builder::new().name(name).spawn(move || handler.run(&received))?;
@@ -142,36 +152,73 @@ impl RemoteLink {
         lock(&self.state)
     }
 
+    /// Takes an event of the wire. The thread of the link handles it; a short datagram is handled at
+    /// once if no event waits, which saves a switch of threads. False after the end of the link.
+    pub fn event(&self, event: WireEvent) -> bool {
+        let is_short = matches!(event, WireEvent::Arrived { len: 0..=SHORT, .. });
+        // Events that were taken before must be handled before.
+        if is_short
+            && self.waiting.load(Ordering::Acquire) == 0
+            && let Ok(handling) = self.handling.try_lock()
+        {
+            let handled = self.handle(event);
+            drop(handling);
+            let event = match handled {
+                Ok(()) if self.is_awake() => return true,
+                Ok(()) => WireEvent::Due,
+                Err(reason) => WireEvent::Failed(reason),
+            };
+            self.waiting.fetch_add(1, Ordering::AcqRel);
+            return self.events.send(event).is_ok();
+        }
+        self.waiting.fetch_add(1, Ordering::AcqRel);
+        self.events.send(event).is_ok()
+    }
+
     fn run(self: Arc<Self>, received: &mpsc::Receiver<WireEvent>) {
         loop {
             let wait = self.tick(Instant::now());
             let event = match received.recv_timeout(wait) {
+                Ok(WireEvent::Closed) | Err(RecvTimeoutError::Disconnected) => return,
                 Ok(event) => event,
                 Err(RecvTimeoutError::Timeout) => continue,
-                Err(RecvTimeoutError::Disconnected) => return,
             };
-            let handled = match event {
-                WireEvent::Up => {
-                    let mut state = self.state();
-                    state.is_reached = true;
-                    self.hello(&mut state);
-                    Ok(())
-                }
-                WireEvent::Down(reason) => {
-                    self.down(&reason);
-                    Ok(())
-                }
-                WireEvent::Arrived(stream, read) => {
-                    read().and_then(|received| self.receive(stream, received))
-                }
-                WireEvent::Closed => return,
-            };
+            let handling = lock(&self.handling);
+            let handled = self.handle(event);
+            self.waiting.fetch_sub(1, Ordering::AcqRel);
+            drop(handling);
             if let Err(reason) = handled {
                 self.wire.close();
                 self.down(&reason);
                 return self.inbox.gone(&reason);
             }
         }
+    }
+
+    fn handle(&self, event: WireEvent) -> Result<(), String> {
+        match event {
+            WireEvent::Up => {
+                let mut state = self.state();
+                state.is_reached = true;
+                self.hello(&mut state);
+            }
+            WireEvent::Down(reason) => self.down(&reason),
+            WireEvent::Arrived { stream, read, .. } => self.receive(stream, read()?)?,
+            WireEvent::Failed(reason) => return Err(reason),
+            WireEvent::Due | WireEvent::Closed => {}
+        }
+        Ok(())
+    }
+
+    /// True if the thread of the link wakes in time for the next acknowledgment.
+    fn is_awake(&self) -> bool {
+        let mut state = self.state();
+        let (due, wakes_at) = (state.ack_due, state.wakes_at);
+        let is_late = due.is_some_and(|due| wakes_at.is_none_or(|at| due < at));
+        if is_late {
+            state.wakes_at = due;
+        }
+        !is_late
     }
 
     fn down(&self, reason: &str) {
@@ -219,6 +266,7 @@ impl RemoteLink {
                 .then(|| now + self.config.patience),
         ];
         let wake = wakes.into_iter().flatten().min();
+        state.wakes_at = wake;
         wake.map_or(Duration::from_secs(3600), |wake| wake.saturating_duration_since(now))
     }
 
@@ -418,10 +466,10 @@ impl RemoteLink {
 }
 
 impl Link for RemoteLink {
-    fn send_packet(&self, message: &mut Vec<u8>, bulk: &[u8]) -> Result<(), LinkError> {
-        frame::end_before_bulk(message, bulk.len())?;
+    fn send_packet(&self, message: &mut Vec<u8>, bulk: BulkBytes<'_>) -> Result<(), LinkError> {
+        frame::end_before_bulk(message, bulk.bytes.len())?;
         let stream = u16::from_le_bytes([message[2], message[3]]);
-        let bulk = bulk.to_vec().into();
+        let bulk = (bulk.hold)();
         self.post(stream, std::mem::take(message), bulk, true);
         Ok(())
     }

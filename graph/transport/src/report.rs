@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use afferent_engine::{EdgeCounts, Report, RunEnd};
+use afferent_engine::{EdgeCounts, MachineReport, Report, RunEnd};
 use afferent_spec::CheckedGraph;
 
 use crate::control::{PartitionReport, SentCounts};
@@ -78,7 +78,44 @@ pub(crate) fn merge(graph: &CheckedGraph, parts: &[Option<PartitionReport>]) -> 
             *budget = most.clone();
         }
     }
+    add_clocks(graph, parts, &mut merged);
     merged
+}
+
+/// Adds the machines, and the largest error of latencies from one to another.
+fn add_clocks(graph: &CheckedGraph, parts: &[Option<PartitionReport>], report: &mut Report) {
+    let bounds: Vec<Option<u64>> = (0..graph.machines.len())
+        .map(|machine| match machine {
+            0 => Some(0),
+            // Its main process has the partition of the same number.
+            _ => parts.get(machine)?.as_ref()?.clock_bound_ns,
+        })
+        .collect();
+    let machine = |name: &str| {
+        let name = name.split('.').next().unwrap_or(name);
+        graph.nodes.iter().position(|node| node.name == name).map(|node| graph.machine_of(node))
+    };
+    let between = |from: &str, to: &str| match (machine(from), machine(to)) {
+        (Some(from), Some(to)) if from != to => {
+            let bound = |machine: usize| bounds.get(machine).copied().flatten().unwrap_or(0);
+            bound(from).saturating_add(bound(to))
+        }
+        _ => 0,
+    };
+    for path in &mut report.paths {
+        path.clock_bound_ns = between(&path.from, &path.to);
+    }
+    for budget in &mut report.budgets {
+        budget.clock_bound_ns = between(&budget.from, &budget.to);
+    }
+    if graph.machines.len() > 1 {
+        let machines = graph.machines.iter().zip(bounds);
+        let machines = machines.map(|(machine, clock_bound_ns)| MachineReport {
+            name: machine.name.clone(),
+            clock_bound_ns,
+        });
+        report.machines = machines.collect();
+    }
 }
 
 /// Counters of an edge from one process to another: those of its two queues in series, and of the

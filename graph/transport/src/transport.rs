@@ -136,6 +136,9 @@ struct Progress {
     away: BTreeSet<usize>,
     /// Clocks of other machines, by the main process.
     clocks: BTreeMap<usize, ClockOffset>,
+    /// Difference of the session clock of this machine from that of the first one, by the last
+    /// reading.
+    clock_lag_ns: u64,
     /// Partitions that have ended, or are lost for good.
     ended: BTreeSet<usize>,
     /// Failures of the nodes of lost processes.

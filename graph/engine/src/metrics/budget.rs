@@ -118,6 +118,7 @@ impl Meter {
             |(found, limit): (&u64, &Option<u64>)| limit.is_none_or(|limit| *found <= limit);
         let name = |end: End| graph.port_name((end.node, end.port), end.kind);
         BudgetReport {
+            clock_bound_ns: 0,
             from: name(self.budget.from),
             to: name(self.budget.to),
             measured,

@@ -84,6 +84,14 @@ impl Report {
                 )?;
             }
         }
+        let name = "afferent_machine_clock_bound_seconds";
+        let help = "Largest difference of a session clock from that of the first machine.";
+        family(out, name, "gauge", help)?;
+        for machine in &self.machines {
+            if let Some(bound) = machine.clock_bound_ns {
+                writeln!(out, "{name}{{machine={}}} {}", Label(&machine.name), seconds(bound))?;
+            }
+        }
         self.budgets(out)
     }
 
@@ -212,6 +220,7 @@ mod tests {
             ..EdgeReport::default()
         };
         let budget = BudgetReport {
+            clock_bound_ns: 0,
             from: "a.x".to_owned(),
             to: "b.y".to_owned(),
             measured: 1,

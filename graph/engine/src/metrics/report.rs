@@ -31,6 +31,9 @@ pub struct Report {
     pub budgets: Vec<BudgetReport>,
     /// Failures of nodes.
     pub failures: Vec<Failure>,
+    /// Machines of the graph, in its order; empty for a graph on one machine.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub machines: Vec<MachineReport>,
 }
 
 impl Report {
@@ -43,6 +46,17 @@ impl Report {
     pub fn edge(&self, from: &str, to: &str) -> Option<&EdgeReport> {
         self.edges.iter().find(|edge| edge.from == from && edge.to == to)
     }
+}
+
+/// One machine of a graph on several.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct MachineReport {
+    /// Name of the machine.
+    pub name: String,
+    /// Largest difference of its session clock from that of the first machine, in nanoseconds: half
+    /// of the shortest round trip, and what is not yet corrected. `None` as long as it is not
+    /// known.
+    pub clock_bound_ns: Option<u64>,
 }
 
 /// End of a run.
@@ -128,6 +142,10 @@ pub struct PathReport {
     pub measured: u64,
     /// Time from the source to the end of the call of the sink.
     pub latency: Spread,
+    /// Largest error of it, in nanoseconds, because its ends are on machines with clocks of their
+    /// own; 0 on one machine.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub clock_bound_ns: u64,
 }
 
 /// Pool of one output.
@@ -158,6 +176,10 @@ pub struct BudgetReport {
     pub limits_ns: [Option<u64>; 4],
     /// True if something was measured and all limits were kept.
     pub kept: bool,
+    /// Largest error of it, in nanoseconds, because its ends are on machines with clocks of their
+    /// own; 0 on one machine.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub clock_bound_ns: u64,
 }
 
 /// Figures of one edge.

@@ -22,6 +22,18 @@ const FAULT_COLUMNS: &str = "\
 late: calls that exceeded the deadline; degraded: failed calls with dropped or replaced results
 canceled: packets whose call an interrupt made obsolete";
 
+const CLOCK_COLUMNS: &str = "\
+clock: largest difference of the session clock from that of the first machine
+± after a path or a budget: largest error of its times by the clocks of its two machines";
+
+/// Ends of a latency, and its largest error.
+fn between(from: &str, to: &str, clock_bound_ns: u64) -> String {
+    match clock_bound_ns {
+        0 => format!("{from} -> {to}"),
+        bound => format!("{from} -> {to} ± {}", duration_text(bound)),
+    }
+}
+
 impl Report {
     /// Writes the report as aligned tables: nodes, edges with drops or limits, totals, failures.
     /// Each table is followed by the meaning of its columns.
@@ -45,6 +57,7 @@ impl Report {
             (self.fault_rows(), FAULT_COLUMNS),
             (self.pool_rows(), "these outputs allocated more values than the plan reserved"),
             (self.budget_rows(), "kept: no measured value exceeds its limit"),
+            (self.machine_rows(), CLOCK_COLUMNS),
         ];
         for (rows, columns) in rest {
             if rows.len() > 1 {
@@ -85,9 +98,24 @@ impl Report {
         let mut rows = vec![head.map(str::to_owned).to_vec()];
         rows.extend(self.paths.iter().map(|path| {
             let Spread { p50_ns, p99_ns, max_ns, .. } = path.latency;
-            let mut row = vec![format!("{} -> {}", path.from, path.to), path.measured.to_string()];
+            let mut row =
+                vec![between(&path.from, &path.to, path.clock_bound_ns), path.measured.to_string()];
             row.extend([p50_ns, p99_ns, max_ns].map(duration_text));
             row
+        }));
+        rows
+    }
+
+    /// Machines and their clocks.
+    fn machine_rows(&self) -> Vec<Vec<String>> {
+        let mut rows = vec![["machine", "clock"].map(str::to_owned).to_vec()];
+        rows.extend(self.machines.iter().enumerate().map(|(index, machine)| {
+            let clock = match (index, machine.clock_bound_ns) {
+                (0, _) => "the reference".to_owned(),
+                (_, Some(bound)) => format!("± {}", duration_text(bound)),
+                (_, None) => "unknown".to_owned(),
+            };
+            vec![machine.name.clone(), clock]
         }));
         rows
     }
@@ -149,8 +177,10 @@ impl Report {
         let head = ["budget", "measured", "p50", "p95", "p99", "max", "kept"];
         let mut rows = vec![head.map(str::to_owned).to_vec()];
         for budget in &self.budgets {
-            let mut row =
-                vec![format!("{} -> {}", budget.from, budget.to), budget.measured.to_string()];
+            let mut row = vec![
+                between(&budget.from, &budget.to, budget.clock_bound_ns),
+                budget.measured.to_string(),
+            ];
             let figures = budget.found_ns.iter().zip(&budget.limits_ns);
             row.extend(figures.map(|(found, limit)| match limit {
                 Some(limit) => format!("{} of {}", duration_text(*found), duration_text(*limit)),
@@ -241,7 +271,8 @@ fn digits(value: f64, unit: &str) -> String {
 mod tests {
     use super::*;
     use crate::{
-        BudgetReport, EdgeCounts, Failure, FailureKind, Handled, JoinCounts, NodeReport, Spread,
+        BudgetReport, EdgeCounts, Failure, FailureKind, Handled, JoinCounts, MachineReport,
+        NodeReport, Spread,
     };
 
     #[test]
@@ -296,7 +327,12 @@ mod tests {
                 found_ns: [1_500, 2_000, 3_000, 4_000_000],
                 limits_ns: [Some(2_000), None, None, Some(1_000_000)],
                 kept: false,
+                clock_bound_ns: 34_000,
             }],
+            machines: vec![
+                MachineReport { name: "robot".to_owned(), clock_bound_ns: None },
+                MachineReport { name: "base".to_owned(), clock_bound_ns: Some(34_000) },
+            ],
             failures: vec![Failure {
                 node: "vad".to_owned(),
                 kind: FailureKind::Panic,
@@ -320,7 +356,8 @@ mod tests {
         let vad: Vec<&str> = lines[20].split_whitespace().collect();
         assert_eq!(vad, ["vad", "0", "0", "2", "0", "0", "0"]);
         let budget: Vec<&str> = lines[25].split("  ").filter(|cell| !cell.is_empty()).collect();
-        assert_eq!(budget[0], "microphone.audio -> vad.audio");
+        assert_eq!(budget[0], "microphone.audio -> vad.audio ± 34.0 us");
+        assert!(text.contains("\nbase         ± 34.0 us\n"), "{text}");
         assert!(lines[25].contains("1.50 us of 2.00 us") && lines[25].ends_with("no"), "{text}");
         assert!(text.contains("real-time factor 0.0001 (busy / media), wall / media -"));
         assert!(text.ends_with("failed: node vad panicked: oh\n"));

@@ -80,6 +80,7 @@ pub(crate) fn report(shared: &Shared, told: &[Option<Figures>], end: RunEnd) -> 
     let per_media = |ns: u64| (media_ns > 0).then(|| ns as f64 / media_ns as f64);
     let failures = shared.failures.lock().unwrap_or_else(PoisonError::into_inner).clone();
     Report {
+        machines: Vec::new(),
         graph: graph.name.clone(),
         end,
         wall_ns,

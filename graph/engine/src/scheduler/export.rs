@@ -34,6 +34,7 @@ pub(crate) fn figures(
             to: runner.name.clone(),
             measured,
             latency,
+            clock_bound_ns: 0,
         }));
         for (port, pool) in &runner.context.outputs {
             let pool = PoolReport {

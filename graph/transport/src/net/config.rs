@@ -52,7 +52,7 @@ pub(super) fn config(
         ("open/return_conditions/declares", json!(false)),
         ("connect/retry", retry),
         // A machine that is silent for this long cannot be reached.
-        ("transport/link/tx/lease", json!(1000)),
+        ("transport/link/tx/lease", json!(900)),
         ("transport/shared_memory/enabled", json!(false)),
     ];
     if let Some(folder) = &options.keys {

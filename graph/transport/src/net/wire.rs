@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     error::Error,
-    sync::{Mutex, mpsc},
+    sync::{Arc, Mutex, mpsc},
     thread,
     time::{Duration, Instant},
 };
@@ -20,10 +20,10 @@ use zenoh::{
     sample::Sample,
 };
 
-use super::{Events, edges, keys};
+use super::{edges, keys};
 use crate::{
     lock, monotonic_ns,
-    remote::{CONTROL, Datagram, Received, Wire, WireEvent},
+    remote::{CONTROL, Datagram, Received, RemoteLink, Wire, WireEvent},
 };
 
 /// Payload types with large packets, which take longer to send than others can wait.
@@ -87,13 +87,16 @@ impl ZenohWire {
         Ok(Self { session: session.clone(), control, queues, priorities, threads })
     }
 
-    /// Tells `events` when the other machine can be reached, and when not.
-    pub(super) fn watch(&self, events: Events) -> Result<Watch, Box<dyn Error + Send + Sync>> {
+    /// Tells `link` when the other machine can be reached, and when not.
+    pub(super) fn watch(
+        &self,
+        link: Arc<RemoteLink>,
+    ) -> Result<Watch, Box<dyn Error + Send + Sync>> {
         let publisher = self.session.declare_publisher(self.control.clone()).wait()?;
-        let first = events.clone();
+        let first = link.clone();
         let listener = publisher
             .matching_listener()
-            .callback(move |status| tell(&events, status.matching()))
+            .callback(move |status| tell(&link, status.matching()))
             .wait()?;
         // It tells only of changes.
         if publisher.matching_status().wait()?.matching() {
@@ -109,12 +112,12 @@ pub(super) struct Watch {
     _publisher: Publisher<'static>,
 }
 
-fn tell(events: &Events, is_up: bool) {
+fn tell(link: &RemoteLink, is_up: bool) {
     let event = match is_up {
         true => WireEvent::Up,
         false => WireEvent::Down("the connection is broken, or its program has ended".to_owned()),
     };
-    let _ = events.send(event);
+    link.event(event);
 }
 
 impl Wire for ZenohWire {
@@ -191,16 +194,14 @@ impl AsRef<[u8]> for Owner {
     }
 }
 
-/// Function that receives samples from another machine. It only enqueues them: zenoh calls it on
-/// the task that reads from the network.
-pub(super) fn arrived(events: Events) -> impl Fn(Sample) + Send + Sync + 'static {
+/// Function that receives samples from another machine. zenoh calls it on the task that reads from
+/// the network.
+pub(super) fn arrived(link: Arc<RemoteLink>) -> impl Fn(Sample) + Send + Sync + 'static {
     move |sample| {
         let at_ns = monotonic_ns();
         let Some(stream) = keys::read(sample.key_expr().as_str()) else { return };
-        let read = move || {
-            let payload = sample.payload();
-            Received::read(payload.reader(), payload.len(), at_ns)
-        };
-        let _ = events.send(WireEvent::Arrived(stream, Box::new(read)));
+        let len = sample.payload().len();
+        let read = Box::new(move || Received::read(sample.payload().reader(), len, at_ns));
+        link.event(WireEvent::Arrived { stream, len, read });
     }
 }

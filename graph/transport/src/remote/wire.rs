@@ -91,14 +91,25 @@ impl Received {
     }
 }
 
-/// Event of a [`Wire`], for the thread of the link.
+/// Event of a [`Wire`], for its link.
 pub enum WireEvent {
     /// The other machine can be reached.
     Up,
     /// The other machine cannot be reached any more.
     Down(String),
-    /// A datagram has arrived on a stream. The function reads it.
-    Arrived(u16, Box<dyn FnOnce() -> Result<Received, String> + Send>),
+    /// A datagram has arrived.
+    Arrived {
+        /// Its stream.
+        stream: u16,
+        /// Its length in bytes.
+        len: usize,
+        /// Reads it.
+        read: Box<dyn FnOnce() -> Result<Received, String> + Send>,
+    },
+    /// Something is due before the link expected it.
+    Due,
+    /// A message was against the protocol, for this reason.
+    Failed(String),
     /// The link ends.
     Closed,
 }

@@ -244,6 +244,7 @@ impl Transport {
                 }
             }
         }
-        PartitionReport { report, is_last, sent, received_before }
+        let clock_bound_ns = self.clock_bound();
+        PartitionReport { report, is_last, sent, received_before, clock_bound_ns }
     }
 }

@@ -239,10 +239,27 @@ impl Transport {
             progress.clocks.insert(machine, clock);
         });
         let Some(start_ns) = start_ns.filter(|_| machine == 0) else { return };
-        self.follow(start_ns.saturating_sub(clock.offset_ns));
+        let start_ns = start_ns.saturating_sub(clock.offset_ns);
+        if let Some(own) = self.session_start() {
+            self.tell(|progress| progress.clock_lag_ns = own.abs_diff(start_ns));
+        }
+        self.follow(start_ns);
         if let Some(start_ns) = self.session_start() {
             self.tell_processes(&Control::Clock { start_ns });
         }
+    }
+
+    /// Last reading of the clock of another machine.
+    pub fn clock_of(&self, machine: usize) -> Option<ClockOffset> {
+        self.progress().clocks.get(&machine).copied()
+    }
+
+    /// Largest difference of the session clock of this machine from that of the first one, in
+    /// nanoseconds, once it is known.
+    pub(super) fn clock_bound(&self) -> Option<u64> {
+        let progress = self.progress();
+        let clock = progress.clocks.get(&0).filter(|_| self.is_main())?;
+        Some(clock.bound_ns.saturating_add(progress.clock_lag_ns))
     }
 
     /// The session clock is to agree with one that started at `start_ns` of the monotonic clock.

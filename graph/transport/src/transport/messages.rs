@@ -35,7 +35,23 @@ impl Transport {
         }
     }
 
+    /// True if another machine has sent a message that only the own machine or the first one may
+    /// send, or one about a process that is not its own.
+    fn is_foreign(&self, from: usize, message: &Control) -> bool {
+        let is_own = self.main_of(from) == self.main_of(self.here);
+        let is_foreign = match message {
+            Control::Clock { .. } | Control::Away { .. } | Control::Back { .. } => true,
+            Control::Gone { partition, .. } => self.main_of(*partition) != from,
+            Control::Stop { .. } => from != 0,
+            _ => false,
+        };
+        !is_own && is_foreign
+    }
+
     pub(super) fn control(self: &Arc<Self>, from: usize, message: Control) -> Result<(), String> {
+        if self.is_foreign(from, &message) {
+            return Err(format!("it may not send {message:?}"));
+        }
         match message {
             Control::Open { shape } => self.opened(from, &shape),
             Control::Refused { reason } if self.progress().start_ns.is_some() => {

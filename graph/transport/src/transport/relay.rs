@@ -7,7 +7,7 @@ use afferent_core::ForeignBytes;
 use super::{Connection, Transport};
 use crate::{
     frame::{self, Head},
-    link::LinkError,
+    link::{BulkBytes, LinkError},
     lock,
 };
 
@@ -77,7 +77,8 @@ impl Transport {
         };
         while let Some(Relayed { head, message, bulk }) = relays[to].front_mut() {
             if matches!(head, Head::Packet(_)) {
-                match link.send_packet(message, bulk.as_slice()) {
+                let hold = || bulk.clone();
+                match link.send_packet(message, BulkBytes { bytes: bulk.as_slice(), hold: &hold }) {
                     Ok(()) => {}
                     Err(LinkError::Full) => return,
                     Err(error) => tracing::error!("a packet is lost: {error}"),

@@ -8,7 +8,7 @@ use std::{
 
 use afferent_transport::{
     monotonic_ns,
-    remote::{Datagram, Received, Wire, WireEvent},
+    remote::{Datagram, Received, RemoteLink, Wire, WireEvent},
 };
 use fastrand::Rng;
 
@@ -45,41 +45,42 @@ impl Pair {
         Self { wires, ends: [from_one, from_other] }
     }
 
-    /// Starts to deliver to the events of the two machines.
-    pub(crate) fn start(self, events: [mpsc::Sender<WireEvent>; 2], faults: Faults, seed: u64) {
+    /// Starts to deliver to the links of the two machines.
+    pub(crate) fn start(self, links: [Arc<RemoteLink>; 2], faults: Faults, seed: u64) {
         let is_up = Arc::new(Mutex::new(true));
-        for event in &events {
-            let _ = event.send(WireEvent::Up);
+        for link in &links {
+            link.event(WireEvent::Up);
         }
         if let Some(period) = faults.interruptions {
-            let (events, is_up) = (events.clone(), is_up.clone());
+            let (links, is_up) = (links.clone(), is_up.clone());
             thread::spawn(move || {
                 loop {
                     thread::sleep(period);
                     *is_up.lock().unwrap() = false;
-                    let down = |event: &mpsc::Sender<_>| {
-                        event.send(WireEvent::Down("a test".to_owned())).is_ok()
-                    };
-                    if !events.iter().all(down) {
+                    let down =
+                        |link: &Arc<RemoteLink>| link.event(WireEvent::Down("a test".to_owned()));
+                    if !links.iter().all(down) {
                         return;
                     }
                     thread::sleep(period / 4);
                     *is_up.lock().unwrap() = true;
-                    events.iter().for_each(|event| drop(event.send(WireEvent::Up)));
+                    for link in &links {
+                        link.event(WireEvent::Up);
+                    }
                 }
             });
         }
-        let [one, other] = events;
-        for ((index, end), event) in self.ends.into_iter().enumerate().zip([other, one]) {
+        let [one, other] = links;
+        for ((index, end), link) in self.ends.into_iter().enumerate().zip([other, one]) {
             let (is_up, mut rng) = (is_up.clone(), Rng::with_seed(seed + index as u64));
-            thread::spawn(move || deliver(&end, &event, &is_up, faults, &mut rng));
+            thread::spawn(move || deliver(&end, &link, &is_up, faults, &mut rng));
         }
     }
 }
 
 fn deliver(
     end: &mpsc::Receiver<(u16, Datagram)>,
-    events: &mpsc::Sender<WireEvent>,
+    link: &RemoteLink,
     is_up: &Mutex<bool>,
     faults: Faults,
     rng: &mut Rng,
@@ -112,8 +113,9 @@ fn deliver(
         for (_, stream, datagram) in due {
             let bytes = bytes(&datagram);
             let at_ns = monotonic_ns();
-            let read = move || Received::read(bytes.as_slice(), bytes.len(), at_ns);
-            if events.send(WireEvent::Arrived(stream, Box::new(read))).is_err() {
+            let len = bytes.len();
+            let read = Box::new(move || Received::read(bytes.as_slice(), len, at_ns));
+            if !link.event(WireEvent::Arrived { stream, len, read }) {
                 return;
             }
         }

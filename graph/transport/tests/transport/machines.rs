@@ -1,6 +1,6 @@
 //! A graph on two machines, with a wire between them that has faults.
 
-use std::{sync::mpsc, time::Duration};
+use std::time::Duration;
 
 use afferent_engine::Report;
 use afferent_graph::OnFull;
@@ -28,7 +28,7 @@ fn run(graph: &CheckedGraph, faults: Faults, seed: u64) -> (Report, Vec<(i64, us
     let pair = Pair::new();
     let is_volatile: Vec<_> =
         graph.edges.iter().map(|edge| edge.policy.on_full != OnFull::Block).collect();
-    let events = [0, 1].map(|here: usize| {
+    let links = [0, 1].map(|here: usize| {
         let there = 1 - here;
         let config = RemoteConfig {
             peer: there.to_string(),
@@ -37,13 +37,12 @@ fn run(graph: &CheckedGraph, faults: Faults, seed: u64) -> (Report, Vec<(i64, us
             patience: Duration::from_millis(10),
         };
         let inbox = transports[here].inbox(there);
-        let (events, received) = mpsc::channel();
         let wire = pair.wires[here].clone();
-        let link = RemoteLink::start(config, wire, inbox, (events.clone(), received)).unwrap();
-        transports[here].connect_link(there, link);
-        events
+        let link = RemoteLink::start(config, wire, inbox).unwrap();
+        transports[here].connect_link(there, link.clone());
+        link
     });
-    pair.start(events, faults, seed);
+    pair.start(links, faults, seed);
     run_all(graph, &transports)
 }
 
