@@ -9,12 +9,16 @@ use std::{
 use clap::Args;
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::{
+    Layer as _,
     filter::{LevelFilter, Targets},
     fmt::{FmtContext, FormatEvent, FormatFields, format::Writer},
     layer::SubscriberExt,
     registry::LookupSpan,
     util::SubscriberInitExt,
 };
+
+#[cfg(feature = "net")]
+mod refusals;
 
 /// Amount of log output.
 #[derive(Args)]
@@ -56,7 +60,11 @@ impl Verbosity {
             .log_internal_errors(false)
             .with_writer(stderr)
             .event_format(Lines);
-        let _ = tracing_subscriber::registry().with(lines).with(filter).try_init();
+        let subscriber = tracing_subscriber::registry().with(lines.with_filter(filter));
+        #[cfg(feature = "net")]
+        let subscriber = subscriber
+            .with(refusals::Refusals::default().with_filter(refusals::Refusals::targets()));
+        let _ = subscriber.try_init();
     }
 }
 
@@ -71,7 +79,11 @@ fn targets_at(level: LevelFilter) -> Targets {
     };
     let transport = if level == LevelFilter::WARN { LevelFilter::INFO } else { level };
     let targets = Targets::new().with_default(level);
-    targets.with_target("afferent_transport", transport).with_target("zenoh", zenoh)
+    let targets = targets.with_target("afferent_transport", transport).with_target("zenoh", zenoh);
+    // They are told in other words.
+    #[cfg(feature = "net")]
+    let targets = targets.with_target(refusals::TARGET, LevelFilter::ERROR);
+    targets
 }
 
 /// Format of a log line: as commands print, `warning: …`.

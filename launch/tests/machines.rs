@@ -96,6 +96,9 @@ fn machines_give_the_same_results_as_one_process() {
     }
     let budget = &several.budgets[0];
     assert!(budget.measured > 100 && budget.kept, "its ends are on two machines: {budget:?}");
+    let bound = several.machines[1].clock_bound_ns.unwrap();
+    // Both are programs of this machine, which share a clock.
+    assert!((1..5_000_000).contains(&bound) && budget.clock_bound_ns == bound, "{bound} ns");
     let afferent = |args: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_afferent"));
         let Output { status, stdout, stderr } =
