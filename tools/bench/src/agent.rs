@@ -3,7 +3,7 @@
 use std::{
     fs,
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::{Child, Command, Output, Stdio},
 };
 
 use anyhow::{Context, Result, bail, ensure};
@@ -40,6 +40,31 @@ pub(crate) struct Options {
     /// Number of questions to ask.
     #[arg(long, default_value_t = QUESTIONS.len())]
     count: usize,
+    /// Placement of the nodes.
+    #[arg(long, value_enum, default_value_t = Placement::One)]
+    placement: Placement,
+}
+
+/// Processes that the agent runs in.
+#[derive(Debug, Clone, Copy, PartialEq, clap::ValueEnum)]
+enum Placement {
+    /// One process.
+    One,
+    /// The profile `processes` of the graph: models in processes of their own.
+    Processes,
+    /// `launch/kits/glasses_and_phone.yaml`, both machines on this one. Needs the feature `net` of
+    /// `afferent`.
+    Machines,
+}
+
+impl Placement {
+    /// Graph file, and what names of nodes begin with.
+    fn graph(self) -> (&'static str, &'static str) {
+        match self {
+            Self::One | Self::Processes => ("voice_agent.yaml", ""),
+            Self::Machines => ("../launch/kits/glasses_and_phone.yaml", "agent/"),
+        }
+    }
 }
 
 /// Questions, and the key words of a correct answer.
@@ -142,12 +167,15 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Table>> {
 
 fn ask(options: &Options, folder: &Path, audio: &Path, tools: &Path, keys: &str) -> Result<Answer> {
     let answer = folder.join("answer.wav");
+    let (_, prefix) = options.placement.graph();
     let set = |name: &str, path: &Path| format!("{name}={}", path.display());
+    let own = |name: &str, path: &Path| set(&format!("{prefix}{name}"), path);
     let settings =
-        [set("sound.path", audio), set("speaker.path", &answer), set("tool.tools", tools)];
-    let events = afferent(options, "voice_agent.yaml", &settings, options.virtual_clock)?;
+        [own("sound.path", audio), own("speaker.path", &answer), own("tool.tools", tools)];
+    let events = run_agent(options, folder, &settings)?;
     let texts = |node: &str, event: Option<&str>| {
-        let of_node = events.iter().filter(|line| line["node"] == node);
+        let node = format!("{prefix}{node}");
+        let of_node = events.iter().filter(|line| line["node"] == node.as_str());
         let of_kind = of_node.filter(|line| event.is_none_or(|event| line["event"] == event));
         let texts = of_kind.filter_map(|line| line["text"].as_str());
         texts.filter(|text| !text.is_empty()).collect::<Vec<_>>().join(" ")
@@ -159,7 +187,7 @@ fn ask(options: &Options, folder: &Path, audio: &Path, tools: &Path, keys: &str)
     let stages = stages.unwrap_or_default();
     let after = |stage: &Value| stage["after_ms"].as_f64().unwrap_or(0.0);
     let framework = stages.windows(2).filter_map(|pair| {
-        let output = pair[1]["output"].as_str()?;
+        let output = pair[1]["output"].as_str()?.strip_prefix(prefix)?;
         let is_counted = ["llm.answer", "sentences.text", "tts.audio"].contains(&output);
         let model = pair[1]["model_ms"].as_f64()?;
         is_counted.then(|| (after(&pair[1]) - after(&pair[0]) - model).max(0.0))
@@ -181,6 +209,45 @@ fn contains_in_order(text: &str, keys: &str) -> bool {
     keys.split_whitespace().all(|key| words.any(|word| word == key))
 }
 
+/// Runs the agent and returns the JSON lines that its machines print.
+fn run_agent(options: &Options, folder: &Path, settings: &[String]) -> Result<Vec<Value>> {
+    let (graph, _) = options.placement.graph();
+    let mut settings = settings.to_vec();
+    match options.placement {
+        Placement::One => return afferent(options, graph, &settings, options.virtual_clock),
+        Placement::Processes => {
+            let mut command = command(options, graph, &settings)?;
+            command.args(["--profile", "processes"]);
+            return json_lines(graph, command.stderr(Stdio::inherit()).output()?);
+        }
+        Placement::Machines => {}
+    }
+    settings.push(format!("cue.path={}", folder.join("wake.txt").display()));
+    let start = |machine| -> Result<Child> {
+        let mut command = command(options, graph, &settings)?;
+        command.args(["--machine", machine]).stdout(Stdio::piped()).stderr(Stdio::null());
+        command.spawn().context("afferent")
+    };
+    let (glasses, phone) = (start("glasses")?, start("phone")?);
+    let mut events = json_lines(graph, glasses.wait_with_output()?)?;
+    // The first machine reports on all.
+    let heard = json_lines(graph, phone.wait_with_output()?)?;
+    events.extend(heard.into_iter().filter(|line| line.get("summary").is_none()));
+    Ok(events)
+}
+
+fn command(options: &Options, graph: &str, settings: &[String]) -> Result<Command> {
+    let mut command = afferent_run(options.afferent.as_deref(), &options.pipelines.join(graph))?;
+    settings.iter().for_each(|setting| _ = command.args(["--set", setting]));
+    Ok(command)
+}
+
+fn json_lines(graph: &str, output: Output) -> Result<Vec<Value>> {
+    ensure!(output.status.success(), "{graph} failed: {}", output.status);
+    let text = String::from_utf8_lossy(&output.stdout);
+    Ok(text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())
+}
+
 /// Runs a graph and returns the JSON lines that it prints.
 fn afferent(
     options: &Options,
@@ -188,15 +255,11 @@ fn afferent(
     settings: &[String],
     virtual_clock: bool,
 ) -> Result<Vec<Value>> {
-    let mut command = afferent_run(options.afferent.as_deref(), &options.pipelines.join(graph))?;
-    settings.iter().for_each(|setting| _ = command.args(["--set", setting]));
+    let mut command = command(options, graph, settings)?;
     if virtual_clock {
         command.arg("--virtual");
     }
-    let output = command.stderr(Stdio::inherit()).output().context("afferent")?;
-    ensure!(output.status.success(), "{graph} failed: {}", output.status);
-    let text = String::from_utf8_lossy(&output.stdout);
-    Ok(text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())
+    json_lines(graph, command.stderr(Stdio::inherit()).output().context("afferent")?)
 }
 
 /// Synthesizes `text` at 22,050 Hz, with leading and trailing silence, and adds noise.

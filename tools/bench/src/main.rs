@@ -26,6 +26,11 @@ mod gemm;
 mod generate;
 mod hop;
 mod load;
+#[cfg(feature = "net")]
+mod machine_hop;
+#[cfg(feature = "net")]
+mod machine_latest;
+mod machine_loss;
 mod metrics;
 mod models;
 mod operators;
@@ -82,6 +87,17 @@ enum Command {
     Load(load::Options),
     #[command(hide = true)]
     LoadOnce(load::OnceOptions),
+    #[cfg(feature = "net")]
+    MachineHop(machine_hop::Options),
+    #[cfg(feature = "net")]
+    #[command(hide = true)]
+    MachineHopReceiver(machine_hop::ReceiverOptions),
+    #[cfg(feature = "net")]
+    MachineLatest(machine_latest::Options),
+    #[cfg(feature = "net")]
+    #[command(hide = true)]
+    MachineLatestReceiver(machine_latest::ReceiverOptions),
+    MachineLoss(machine_loss::Options),
     Models(models::Options),
     Operators(operators::Options),
     Packages(packages::Options),
@@ -125,6 +141,15 @@ fn main() -> anyhow::Result<()> {
         Command::Models(options) => models::run(&options)?,
         Command::Operators(options) => operators::run(&options)?,
         Command::Packages(options) => packages::run(&options)?,
+        #[cfg(feature = "net")]
+        Command::MachineHop(options) => machine_hop::run(&options)?,
+        #[cfg(feature = "net")]
+        Command::MachineHopReceiver(options) => return machine_hop::receive(&options),
+        #[cfg(feature = "net")]
+        Command::MachineLatest(options) => machine_latest::run(&options)?,
+        #[cfg(feature = "net")]
+        Command::MachineLatestReceiver(options) => return machine_latest::receive(&options),
+        Command::MachineLoss(options) => machine_loss::run(&options)?,
         Command::ProcessHop(options) => process_hop::run(&options)?,
         Command::ProcessLoss(options) => process_loss::run(&options)?,
         Command::ProcessHopReceiver(options) => return process_hop::receive(&options),

@@ -120,7 +120,9 @@ fn hops(options: &Options, bytes: usize, copies: bool) -> Result<Vec<f64>> {
                 &PacketHead { post, header, ..PacketHead::default() },
             );
             let sent = match copies {
-                true => link.send_packet(&mut message, &source),
+                true => {
+                    link.send_in_place(&mut message, bytes, |slot| slot.copy_from_slice(&source))
+                }
                 false => link.send_in_place(&mut message, bytes, |slot| slot[bytes - 1] = 7),
             };
             match sent {

@@ -133,7 +133,7 @@ fn run_once(options: &Options, folder: &Path, kills: usize, found: &mut Found) -
 }
 
 /// Lines of a stream with their times, on a thread.
-fn lines(stream: impl std::io::Read + Send + 'static) -> Receiver<(Instant, String)> {
+pub(crate) fn lines(stream: impl std::io::Read + Send + 'static) -> Receiver<(Instant, String)> {
     let (sender, lines) = mpsc::channel();
     thread::spawn(move || {
         for line in BufReader::new(stream).lines().map_while(Result::ok) {
@@ -146,7 +146,10 @@ fn lines(stream: impl std::io::Read + Send + 'static) -> Receiver<(Instant, Stri
 }
 
 /// Time of the next line that `is_wanted`.
-fn next(lines: &Receiver<(Instant, String)>, is_wanted: impl Fn(&str) -> bool) -> Result<Instant> {
+pub(crate) fn next(
+    lines: &Receiver<(Instant, String)>,
+    is_wanted: impl Fn(&str) -> bool,
+) -> Result<Instant> {
     let limit = Instant::now() + Duration::from_secs(20);
     loop {
         let left = limit.saturating_duration_since(Instant::now());
@@ -157,7 +160,7 @@ fn next(lines: &Receiver<(Instant, String)>, is_wanted: impl Fn(&str) -> bool) -
     }
 }
 
-fn write_silence(path: &Path, seconds: u32) -> Result<()> {
+pub(crate) fn write_silence(path: &Path, seconds: u32) -> Result<()> {
     let sample_format = hound::SampleFormat::Int;
     let spec =
         hound::WavSpec { channels: 1, sample_rate: 16_000, bits_per_sample: 16, sample_format };

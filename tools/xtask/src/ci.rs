@@ -113,9 +113,6 @@ fn lints() -> Result<()> {
     command::run(&mut cargo(
         "clippy -p afferent -p afferent-nodes-device --features audio-device --all-targets \
          --locked -- -D warnings",
-    ))?;
-    command::run(&mut cargo(
-        "clippy -p afferent --features net --all-targets --locked -- -D warnings",
     ))
 }
 
@@ -129,18 +126,18 @@ fn core() -> Result<()> {
 
 fn tests() -> Result<()> {
     command::run(&mut cargo("test --workspace --locked"))?;
-    command::run(&mut cargo("test -p afferent-nodes-device --features audio-device --locked"))?;
-    command::run(&mut cargo("test -p afferent --features net --locked --lib --test keys"))
+    command::run(&mut cargo("test -p afferent-nodes-device --features audio-device --locked"))
 }
 
 /// Crates with features that need zenoh. One set of packages for all commands, so that zenoh is built
 /// once for lints and once for tests.
-const NET: &str = "-p afferent-transport -p afferent-nodes-ros2 -p afferent --features \
-                   afferent/net,afferent/ros2,afferent-nodes-ros2/zenoh --locked";
+const NET: &str = "-p afferent-transport -p afferent-nodes-ros2 -p afferent -p afferent-bench \
+                   --features afferent-bench/net,afferent/net,afferent/ros2,afferent-nodes-ros2/zenoh --locked";
 
 fn net() -> Result<()> {
     command::run(&mut cargo(&format!("clippy {NET} --all-targets -- -D warnings")))?;
-    let targets = "--lib --test router --test ros2 --test keys --test transport --test machines";
+    let targets = "--lib --test router --test ros2 --test keys --test transport --test machines \
+                   --test unauthorized --test kits";
     command::run(&mut cargo(&format!("test {NET} {targets}")))
 }
 
