@@ -559,13 +559,13 @@ macro_rules! choices {
     (
         $(#[$meta:meta])*
         $vis:vis enum $name:ident {
-            $($(#[doc = $help:literal])* $variant:ident = $word:literal,)*
+            $($(#[$help:meta])* $variant:ident = $word:literal,)*
         }
     ) => {
         $(#[$meta])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         $vis enum $name {
-            $($(#[doc = $help])* $variant,)*
+            $($(#[$help])* $variant,)*
         }
 
         impl $crate::Choice for $name {

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 /// `uint8[]` of a message.
-pub(crate) struct Bytes(pub(crate) Vec<u8>);
+pub struct Bytes(pub(crate) Vec<u8>);
 
 impl Serialize for Bytes {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

@@ -149,6 +149,7 @@ mod tests {
         AudioBlock, Features, Gain, HeardWord, Image, Imu, Interruption, KeywordEvent, PixelFormat,
         Played, PointCloud, Pose, SampleRate, SpeechEvent, SpeechEventKind, Text, Transcript,
         Transform, Transforms, TurnEvent, TurnEventKind, Word,
+        vision::{Depth, DepthKind, Embedding, Mask},
     };
 
     /// Checks that `value` survives encoding and decoding. Returns the bytes after the CDR header.
@@ -209,6 +210,15 @@ mod tests {
         cloud.reshape(2, 1).unwrap().copy_from_slice(&[0.0, 1.0, f32::NAN, 1e-42, -0.0, 5.0]);
         check(&cloud);
         check(&Image::default());
+        check(&Depth::default());
+        let mut depth = Depth { kind: DepthKind::AffineInverse, ..Depth::default() };
+        depth.reshape(2, 1).unwrap().copy_from_slice(&[0.5, f32::NAN]);
+        check(&depth);
+        let mut mask = Mask { labels: vec!["wall".into()], ..Mask::default() };
+        mask.reshape(2, 1).unwrap().copy_from_slice(&[0, 9]);
+        check(&mask);
+        let vectors = Tensor::new(&[1, 2], &[0.1_f32, -0.0]).unwrap();
+        check(&Embedding { space: "clip".to_owned(), vectors });
         let pixels: Vec<u8> = (0..24).collect();
         let mut image = Image::new(PixelFormat::Depth16, 3, 4, 6, &pixels).unwrap();
         image.frame_id.push_str("camera");

@@ -7,15 +7,19 @@
 //! | module | holds |
 //! |---|---|
 //! | `audio`, `features`, `image`, `imu`, `point_cloud` | sensor data |
+//! | `affine`, `camera` | geometry of images |
 //! | `pose`, `transforms` | space |
+//! | [`vision`] | results of vision models |
 //! | `speech`, `text`, `dialogue` | events and text of a conversation |
 //! | `playout` | audio between packets and an output device |
 //! | `cdr` | recorded form: CDR with ROS 2 message definitions |
 //! | `bytes` | byte sequences in messages |
 //! | `wire` | form between processes and machines: metadata as CDR, bulk bytes as they are |
 
+mod affine;
 mod audio;
 mod bytes;
+mod camera;
 mod cdr;
 mod dialogue;
 mod features;
@@ -27,13 +31,16 @@ mod pose;
 mod speech;
 mod text;
 mod transforms;
+pub mod vision;
 mod wire;
 
+pub use affine::Affine;
 pub use audio::{AudioBlock, SampleRate};
+pub use camera::{Camera, DistortionModel};
 pub use cdr::{Cdr, CdrMessage};
 pub use dialogue::{Interruption, ToolMessage, TurnEvent, TurnEventKind};
 pub use features::Features;
-pub use image::{Image, ImageError, PixelFormat};
+pub use image::{ColorMatrix, ColorRange, Colorimetry, Image, ImageError, PixelFormat, Plane};
 pub use imu::Imu;
 pub use playout::{Gain, Played, Playout};
 pub use point_cloud::PointCloud;
@@ -44,21 +51,30 @@ pub use transforms::{Transform, Transforms};
 pub use wire::{Matrix, Wire, WireMessage};
 
 use afferent_graph::PayloadType;
+use vision::{BodyPose, Classes, Depth, Detections, Embedding, Hands, Mask, TextRegions};
 
 /// Every payload type of this crate.
 pub const PAYLOADS: &[PayloadType] = &[
     PayloadType::of::<AudioBlock>(),
+    PayloadType::of::<BodyPose>(),
+    PayloadType::of::<Classes>(),
+    PayloadType::of::<Depth>(),
+    PayloadType::of::<Detections>(),
+    PayloadType::of::<Embedding>(),
     PayloadType::of::<Features>(),
     PayloadType::of::<Gain>(),
+    PayloadType::of::<Hands>(),
     PayloadType::of::<Image>(),
     PayloadType::of::<Imu>(),
     PayloadType::of::<Interruption>(),
     PayloadType::of::<KeywordEvent>(),
+    PayloadType::of::<Mask>(),
     PayloadType::of::<Played>(),
     PayloadType::of::<PointCloud>(),
     PayloadType::of::<Pose>(),
     PayloadType::of::<SpeechEvent>(),
     PayloadType::of::<Text>(),
+    PayloadType::of::<TextRegions>(),
     PayloadType::of::<ToolMessage>(),
     PayloadType::of::<Transcript>(),
     PayloadType::of::<Transforms>(),

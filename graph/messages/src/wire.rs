@@ -3,7 +3,7 @@
 use std::{marker::PhantomData, time::Duration};
 
 use afferent_core::{ForeignBytes, ScalarType, Tensor};
-use afferent_graph::{AnyPayload, Header, Packet, Payload, WireCodec};
+use afferent_graph::{AnyPayload, Choice, Header, Packet, Payload, WireCodec};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::{
@@ -151,6 +151,14 @@ impl Matrix {
         }
         Ok(())
     }
+}
+
+/// The choice called `word`.
+///
+/// # Errors
+/// Names `field` and the accepted words.
+pub(crate) fn choice<T: Choice>(field: &str, word: &str) -> Result<T, String> {
+    T::from_word(word).ok_or_else(|| format!("{field} {word:?} is none of {}", T::WORDS.join(", ")))
 }
 
 /// A duration on the wire: seconds and nanoseconds.

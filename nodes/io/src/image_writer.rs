@@ -12,8 +12,9 @@ use crate::output::{self, file_error};
 /// Files are named by the sequence number of the image: `000000.png`, `000001.png`, ... A number is
 /// missing if the stream dropped that image, as it does by default when the disk is slow. The
 /// folder and its parents are created when the graph starts; existing files are overwritten. The
-/// files are lossless, except that they do not store the coordinate frame, and that `bgr8` becomes
-/// RGB. Empty images are skipped.
+/// files are lossless, except that they do not store the coordinate frame and the geometry, and that
+/// `bgr8` becomes RGB. YUV formats are written as gray images of their planes, one below the other,
+/// and `32FC1` as RGBA with the highest byte of a value as red. Empty images are skipped.
 ///
 /// Latency: none.
 ///
@@ -95,11 +96,11 @@ mod tests {
             .map(NodeBench::new)
     }
 
-    /// An image of 8 × 3 pixels.
+    /// An image of 8 × 4 pixels.
     fn image(format: PixelFormat) -> Image {
         let row = 8 * format.pixel_bytes();
-        let bytes: Vec<u8> = (0..row * 3).map(|at| at as u8).collect();
-        Image::new(format, 8, 3, row, &bytes).unwrap()
+        let bytes: Vec<u8> = (0..row * format.stored_rows(4)).map(|at| at as u8).collect();
+        Image::new(format, 8, 4, row, &bytes).unwrap()
     }
 
     #[test]

@@ -12,7 +12,10 @@ use afferent_messages::{Image, PixelFormat};
 ///
 /// `mono8` and `mono16` contain the luma of the colors (ITU-R BT.601). `rgba8` is opaque. `16UC1`
 /// is a depth map: a plane from 500 mm at the top to 4000 mm at the bottom, each bar 10 mm farther
-/// than the one before, and unknown depth (0) within the square.
+/// than the one before, and unknown depth (0) within the square. `32FC1` is the same in meters, with
+/// NaN for unknown depth. YUV formats have the colors in limited range (ITU-R BT.601), with the
+/// chroma of the top left pixel of each group; width and height must be even where pixels share
+/// their chroma.
 ///
 /// Latency: none.
 ///
@@ -128,24 +131,62 @@ impl Pattern {
         (500 + 3500 * y / self.height + 10 * self.bar(x) as u64) as u16
     }
 
+    /// Luma and chroma in limited range by ITU-R BT.601: Y, U, V.
+    fn yuv(&self, x: u64, y: u64) -> [u8; 3] {
+        let [red, green, blue] = self.color(x, y).map(|value| i64::from(value >> 8));
+        // Coefficients in units of 1/65536, for values of 8 bits; 32768 rounds.
+        let sum = |r: i64, g: i64, b: i64, offset: i64| {
+            ((r * red + g * green + b * blue + 32_768) >> 16) + offset
+        };
+        let luma = sum(16_829, 33_039, 6_416, 16);
+        let u = sum(-9_714, -19_071, 28_784, 128);
+        let v = sum(28_784, -24_103, -4_681, 128);
+        [luma, u, v].map(|value| value as u8)
+    }
+
     /// Writes the pixels row by row, without padding.
     fn draw(&self, format: PixelFormat, bytes: &mut [u8]) {
-        let high = |value: u16| (value >> 8) as u8;
+        let size = (self.width * self.height) as usize * format.pixel_bytes();
+        let (first, chroma) = bytes.split_at_mut(size);
         let mut pixels = (0..self.height).flat_map(|y| (0..self.width).map(move |x| (x, y)));
-        for (pixel, (x, y)) in bytes.chunks_exact_mut(format.pixel_bytes()).zip(&mut pixels) {
-            match format {
-                PixelFormat::Mono8 => pixel[0] = high(self.luma(x, y)),
-                PixelFormat::Mono16 => {
-                    pixel.copy_from_slice(&self.luma(x, y).to_ne_bytes());
-                }
-                PixelFormat::Depth16 => pixel.copy_from_slice(&self.depth(x, y).to_ne_bytes()),
-                PixelFormat::Rgb8 | PixelFormat::Bgr8 | PixelFormat::Rgba8 => {
-                    let [red, green, blue] = self.color(x, y).map(high);
-                    let bgr = format == PixelFormat::Bgr8;
-                    let color = if bgr { [blue, green, red, 255] } else { [red, green, blue, 255] };
-                    pixel.copy_from_slice(&color[..pixel.len()]);
-                }
+        for (pixel, (x, y)) in first.chunks_exact_mut(format.pixel_bytes()).zip(&mut pixels) {
+            self.draw_pixel(format, x, y, pixel);
+        }
+        let groups = (0..self.height / 2).flat_map(|y| (0..self.width / 2).map(move |x| (x, y)));
+        let len = chroma.len() / 2;
+        for (at, (x, y)) in groups.enumerate().take(len) {
+            let [_, u, v] = self.yuv(2 * x, 2 * y);
+            let pair =
+                if format == PixelFormat::Nv12 { [2 * at, 2 * at + 1] } else { [at, len + at] };
+            (chroma[pair[0]], chroma[pair[1]]) = (u, v);
+        }
+    }
+
+    /// Writes a pixel of the first plane.
+    fn draw_pixel(&self, format: PixelFormat, x: u64, y: u64, pixel: &mut [u8]) {
+        let high = |value: u16| (value >> 8) as u8;
+        match format {
+            PixelFormat::Mono8 => pixel[0] = high(self.luma(x, y)),
+            PixelFormat::Mono16 => pixel.copy_from_slice(&self.luma(x, y).to_ne_bytes()),
+            PixelFormat::Depth16 => pixel.copy_from_slice(&self.depth(x, y).to_ne_bytes()),
+            PixelFormat::Depth32 => {
+                let depth = self.depth(x, y);
+                let meters = if depth == 0 { f32::NAN } else { f32::from(depth) / 1000.0 };
+                pixel.copy_from_slice(&meters.to_ne_bytes());
             }
+            PixelFormat::Rgb8 | PixelFormat::Bgr8 | PixelFormat::Rgba8 => {
+                let [red, green, blue] = self.color(x, y).map(high);
+                let bgr = format == PixelFormat::Bgr8;
+                let color = if bgr { [blue, green, red, 255] } else { [red, green, blue, 255] };
+                pixel.copy_from_slice(&color[..pixel.len()]);
+            }
+            PixelFormat::Yuyv | PixelFormat::Uyvy => {
+                let luma = self.yuv(x, y)[0];
+                let chroma = self.yuv(x & !1, y)[1 + (x & 1) as usize];
+                let yuyv = format == PixelFormat::Yuyv;
+                pixel.copy_from_slice(&if yuyv { [luma, chroma] } else { [chroma, luma] });
+            }
+            PixelFormat::Nv12 | PixelFormat::I420 => pixel[0] = self.yuv(x, y)[0],
         }
     }
 }
@@ -221,7 +262,10 @@ mod tests {
         for word in PixelFormat::WORDS {
             let settings = [("width", "48"), ("height", "32"), ("format", word), ("count", "3")];
             let run = images(&settings);
-            assert_eq!(run, images(&settings));
+            let bytes = |run: &[(i64, Image)]| -> Vec<u8> {
+                run.iter().flat_map(|(_, image)| image.bytes().to_vec()).collect()
+            };
+            assert_eq!(bytes(&run), bytes(&images(&settings)));
             let times: Vec<_> = run.iter().map(|(at, _)| *at).collect();
             assert_eq!(times, [0, 33_333_333, 66_666_667]);
             assert_ne!(run[0].1, run[1].1, "{word} must move");
@@ -243,12 +287,47 @@ mod tests {
         assert_eq!(first("rgba8"), [255, 255, 0, 255]);
         assert_eq!(first("mono8"), [226], "luma of yellow is 0.886");
         assert_eq!(first("16UC1"), 510_u16.to_ne_bytes());
+        assert_eq!(first("32FC1"), 0.51_f32.to_ne_bytes());
+        // Yellow of BT.601 is Y 210, U 16, V 146; the second bar starts at an even column.
+        assert_eq!(first("yuyv"), [210, 146]);
+        assert_eq!(first("uyvy"), [146, 210]);
+        assert_eq!(first("nv12"), [210]);
+        assert_eq!(first("i420"), [210]);
+    }
+
+    #[test]
+    fn planes_of_chroma_hold_both_values() {
+        let settings =
+            |format| [("width", "16"), ("height", "2"), ("format", format), ("count", "1")];
+        let planes = |format| -> Vec<Vec<u8>> {
+            images(&settings(format))[0].1.planes().map(|plane| plane.bytes.to_vec()).collect()
+        };
+        let (semi, planar) = (planes("nv12"), planes("i420"));
+        assert_eq!((semi.len(), planar.len()), (2, 3));
+        assert_eq!(semi[0], planar[0]);
+        // Yellow is the second pair of columns.
+        assert_eq!((semi[1][2], semi[1][3]), (16, 146));
+        let split = |at: usize| semi[1].iter().skip(at).step_by(2).copied().collect::<Vec<_>>();
+        assert_eq!([split(0), split(1)], planar[1..]);
+    }
+
+    #[test]
+    fn odd_sizes_of_subsampled_formats_are_refused() {
+        let mut bench = bench(&[("width", "3"), ("height", "2"), ("format", "nv12")]);
+        let error = bench.poll(Timestamp::ZERO).unwrap_err().to_string();
+        assert!(error.contains("the width must be a multiple of 2"), "{error}");
     }
 
     #[test]
     fn the_smallest_image_has_one_pixel() {
-        for word in PixelFormat::WORDS {
-            let settings = [("width", "1"), ("height", "1"), ("format", word), ("count", "2")];
+        for &format in PixelFormat::VALUES {
+            let [width, height] = format.subsampling().map(|size| size.to_string());
+            let settings = [
+                ("width", &*width),
+                ("height", &*height),
+                ("format", format.name()),
+                ("count", "2"),
+            ];
             assert_eq!(images(&settings).len(), 2);
         }
         assert!(images(&[("count", "0")]).is_empty());

@@ -8,7 +8,10 @@ use std::{
 };
 
 use afferent_graph::{Header, Payload, WireCodec};
-use afferent_messages::{AudioBlock, Image, Interruption, PixelFormat, Text, Transcript};
+use afferent_messages::{
+    AudioBlock, Image, Interruption, PixelFormat, Text, Transcript,
+    vision::{Hand, Hands, Mask},
+};
 use afferent_tests_hostile::{Random, wire};
 use cap::Cap;
 
@@ -71,11 +74,16 @@ fn parts<T: Payload>(value: &T) -> (&'static dyn WireCodec, Vec<u8>, Vec<u8>) {
 fn damaged_values() {
     let _serial = SERIAL.lock();
     let image = Image::new(PixelFormat::Rgb8, 5, 3, 16, &[7; 48]).expect("the shape is valid");
+    let mut mask = Mask { labels: vec!["cup".into(); 3], ..Mask::default() };
+    mask.reshape(7, 2).expect("the size is small").fill(1);
+    let hands = Hands { hands: vec![Hand::default(); 2], ..Hands::default() };
     let transcript = Transcript { words: vec![Default::default(); 3], ..Transcript::default() };
     let (mut random, mut values, mut errors) = (Random(2), 0, 0);
     for (codec, meta, bulk) in [
         parts(&AudioBlock::default()),
         parts(&image),
+        parts(&mask),
+        parts(&hands),
         parts(&transcript),
         parts(&Text::from("hey")),
         parts(&Interruption { reason: "speech".to_owned() }),
@@ -96,7 +104,7 @@ fn damaged_values() {
             *(if is_value { &mut values } else { &mut errors }) += 1;
         }
     }
-    println!("100000 damaged values: {values} values, {errors} errors");
+    println!("140000 damaged values: {values} values, {errors} errors");
     assert!(values > 1000 && errors > 1000, "{values} values, {errors} errors");
 }
 

@@ -2,35 +2,53 @@
 
 use std::{borrow::Cow, io::Cursor};
 
-use ::png::{BitDepth, ColorType, Compression, Decoder, Encoder, Limits};
+use ::png::{
+    BitDepth, ColorType, Compression, Decoder, Encoder, Limits,
+    chunk::{ChunkType, IDAT},
+};
 
 use super::{Image, ImageError, PixelFormat};
 
 /// Maximum number of bytes that one byte of a deflate stream can expand to.
 const MAX_INFLATE_RATIO: usize = 1032;
 
+/// Chunk with the meaning of the pixels: ancillary, private, and unsafe to copy to changed pixels.
+const MEANING: ChunkType = ChunkType(*b"afIM");
+
 /// PNG color type and bit depth of `format`.
 fn layout(format: PixelFormat) -> (ColorType, BitDepth) {
     match format {
-        PixelFormat::Mono8 => (ColorType::Grayscale, BitDepth::Eight),
+        PixelFormat::Mono8
+        | PixelFormat::Yuyv
+        | PixelFormat::Uyvy
+        | PixelFormat::Nv12
+        | PixelFormat::I420 => (ColorType::Grayscale, BitDepth::Eight),
         PixelFormat::Rgb8 | PixelFormat::Bgr8 => (ColorType::Rgb, BitDepth::Eight),
-        PixelFormat::Rgba8 => (ColorType::Rgba, BitDepth::Eight),
+        PixelFormat::Rgba8 | PixelFormat::Depth32 => (ColorType::Rgba, BitDepth::Eight),
         PixelFormat::Mono16 | PixelFormat::Depth16 => (ColorType::Grayscale, BitDepth::Sixteen),
     }
 }
 
-pub(super) fn encode(image: &Image) -> Result<Vec<u8>, ImageError> {
+/// Columns of the file for a pixel: a YUV format has one for each byte.
+fn columns(format: PixelFormat) -> usize {
+    if format.is_yuv() { format.pixel_bytes() } else { 1 }
+}
+
+pub(super) fn encode(image: &Image, meaning: Option<&[u8]>) -> Result<Vec<u8>, ImageError> {
     let fault = |reason: String| ImageError::NoPng { reason };
     let side = |pixels: usize| u32::try_from(pixels).map_err(|error| fault(error.to_string()));
-    let (width, height) = (side(image.width())?, side(image.height())?);
+    let format = image.format();
+    let width = side(image.width() * columns(format))?;
+    let height = side(format.stored_rows(image.height()))?;
     let pixels = to_file(image);
     let mut file = Vec::with_capacity(pixels.len() / 4);
     let mut encoder = Encoder::new(&mut file, width, height);
-    let (color, depth) = layout(image.format());
+    let (color, depth) = layout(format);
     encoder.set_color(color);
     encoder.set_depth(depth);
     encoder.set_compression(Compression::Fast);
     let written = encoder.write_header().and_then(|mut writer| {
+        meaning.map_or(Ok(()), |meaning| writer.write_chunk(MEANING, meaning))?;
         writer.write_image_data(&pixels)?;
         writer.finish()
     });
@@ -56,9 +74,16 @@ pub(super) fn decode(format: PixelFormat, file: &[u8]) -> Result<Image, ImageErr
         return Err(fault(reason));
     }
     let side = |pixels: u32| usize::try_from(pixels).unwrap_or(usize::MAX);
-    let (width, height) = (side(header.width), side(header.height));
+    let (columns, height) = (columns(format), side(header.height));
+    let (width, rows) = (side(header.width) / columns, height);
+    let height = if format.is_planar() { height - height / 3 } else { height };
+    if (side(header.width), rows) != (width * columns, format.stored_rows(height)) {
+        let reason =
+            format!("{} × {rows} bytes are not the planes of {}", header.width, format.name());
+        return Err(fault(reason));
+    }
     // A short file that declares a large image must not cause a large allocation.
-    let needed = width.saturating_mul(height).saturating_mul(format.pixel_bytes());
+    let needed = width.saturating_mul(rows).saturating_mul(format.pixel_bytes());
     if needed > file.len().saturating_mul(MAX_INFLATE_RATIO) {
         let reason = format!("{} bytes cannot hold {width} × {height} pixels", file.len());
         return Err(fault(reason));
@@ -70,43 +95,53 @@ pub(super) fn decode(format: PixelFormat, file: &[u8]) -> Result<Image, ImageErr
         reader.finish()
     });
     read.map_err(|error| fault(error.to_string()))?;
-    from_file(format, pixels);
+    swap(format, pixels);
     Ok(image)
 }
 
-/// Converts the pixels to the order of a PNG file: no padding, red first, 16-bit values in big
-/// endian.
-fn to_file(image: &Image) -> Cow<'_, [u8]> {
-    let is_padded = image.tensor().is_none();
-    match image.format() {
-        PixelFormat::Mono8 | PixelFormat::Rgb8 | PixelFormat::Rgba8 if !is_padded => {
-            return Cow::Borrowed(image.bytes());
+/// The chunk with the meaning of the pixels, if `file` has one ahead of its image data.
+pub(super) fn meaning(file: &[u8]) -> Option<&[u8]> {
+    let mut rest = file.get(8..)?;
+    loop {
+        let (len, after) = rest.split_first_chunk::<4>()?;
+        let (name, after) = after.split_first_chunk::<4>()?;
+        let (data, after) = after.split_at_checked(u32::from_be_bytes(*len) as usize)?;
+        match ChunkType(*name) {
+            MEANING => return Some(data),
+            IDAT => return None,
+            _ => rest = after.get(4..)?,
         }
-        _ => {}
+    }
+}
+
+/// Converts the pixels to the order of a PNG file: no padding, red first, 16-bit and 32-bit values
+/// in big endian.
+fn to_file(image: &Image) -> Cow<'_, [u8]> {
+    let format = image.format();
+    let is_padded = image.row_stride() != image.width() * format.pixel_bytes();
+    let is_swapped = format == PixelFormat::Bgr8 || format.dtype().size() > 1;
+    if !is_padded && !is_swapped {
+        return Cow::Borrowed(image.bytes());
     }
     let mut pixels = Vec::with_capacity(image.bytes().len());
     image.rows().for_each(|row| pixels.extend_from_slice(row));
-    match image.format() {
-        PixelFormat::Bgr8 => pixels.chunks_exact_mut(3).for_each(|pixel| pixel.swap(0, 2)),
-        PixelFormat::Mono16 | PixelFormat::Depth16 => swap_values(&mut pixels, u16::to_be),
-        PixelFormat::Mono8 | PixelFormat::Rgb8 | PixelFormat::Rgba8 => {}
-    }
+    swap(format, &mut pixels);
     Cow::Owned(pixels)
 }
 
-/// Converts the pixels of a PNG file to memory order, in place.
-fn from_file(format: PixelFormat, pixels: &mut [u8]) {
-    match format {
-        PixelFormat::Bgr8 => pixels.chunks_exact_mut(3).for_each(|pixel| pixel.swap(0, 2)),
-        PixelFormat::Mono16 | PixelFormat::Depth16 => swap_values(pixels, u16::from_be),
-        PixelFormat::Mono8 | PixelFormat::Rgb8 | PixelFormat::Rgba8 => {}
-    }
-}
-
-/// Applies `swap` to each 16-bit value.
-fn swap_values(pixels: &mut [u8], swap: fn(u16) -> u16) {
-    for value in pixels.as_chunks_mut::<2>().0 {
-        *value = swap(u16::from_ne_bytes(*value)).to_ne_bytes();
+/// Converts pixels between memory order and the order of a PNG file, in place.
+fn swap(format: PixelFormat, pixels: &mut [u8]) {
+    match (format, format.dtype().size()) {
+        (PixelFormat::Bgr8, _) => {
+            pixels.as_chunks_mut::<3>().0.iter_mut().for_each(|pixel| pixel.swap(0, 2));
+        }
+        (_, 2) if cfg!(target_endian = "little") => {
+            pixels.as_chunks_mut::<2>().0.iter_mut().for_each(|value| value.reverse());
+        }
+        (_, 4) if cfg!(target_endian = "little") => {
+            pixels.as_chunks_mut::<4>().0.iter_mut().for_each(|value| value.reverse());
+        }
+        _ => {}
     }
 }
 

@@ -4,27 +4,74 @@ use afferent_core::{ForeignBytes, Tensor};
 use afferent_graph::Choice;
 use serde::{Deserialize, Serialize};
 
-use super::{Image, ImageError, PixelFormat};
-use crate::WireMessage;
+use super::{Colorimetry, Image, PixelFormat};
+use crate::{
+    WireMessage,
+    camera::{Geometry, geometry_fields},
+    wire::choice,
+};
 
 /// Everything of an image but its bytes.
-#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub struct ImageMeta {
     format: String,
     width: u64,
     height: u64,
     row_stride: u64,
     frame_id: String,
+    meaning: Meaning,
+}
+
+/// Meaning of the pixels of an image.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Meaning {
+    matrix: String,
+    range: String,
+    geometry: Geometry,
+}
+
+impl Meaning {
+    fn new(image: &Image) -> Result<Self, String> {
+        let geometry = Geometry::new(&image.to_source, image.camera.as_deref())?;
+        Ok(Self { geometry, ..Self::unchecked(image) })
+    }
+
+    /// Like [`Meaning::new`], also for values that [`Meaning::apply`] refuses.
+    pub(super) fn unchecked(image: &Image) -> Self {
+        let Colorimetry { matrix, range } = image.colorimetry;
+        let [matrix, range] = [matrix.word(), range.word()].map(str::to_owned);
+        let geometry = Geometry::unchecked(&image.to_source, image.camera.as_deref());
+        Self { matrix, range, geometry }
+    }
+
+    /// Gives `image` this meaning.
+    ///
+    /// # Errors
+    /// The invalid field and its accepted values.
+    pub(super) fn apply(self, image: &mut Image) -> Result<(), String> {
+        (image.to_source, image.camera) = self.geometry.into_parts()?;
+        image.colorimetry = Colorimetry {
+            matrix: choice("matrix", &self.matrix)?,
+            range: choice("range", &self.range)?,
+        };
+        Ok(())
+    }
 }
 
 impl WireMessage for Image {
-    const LAYOUT: &'static str = "string format
+    const LAYOUT: &'static str = concat!(
+        "string format
 uint64 width
 uint64 height
 uint64 row_stride
 string frame_id
-bulk uint8[] rows
-";
+string matrix
+string range
+",
+        geometry_fields!(),
+        "bulk uint8[] rows
+"
+    );
     type Meta = ImageMeta;
 
     fn to_parts(&self) -> Result<(ImageMeta, &[u8]), String> {
@@ -34,25 +81,22 @@ bulk uint8[] rows
             height: self.height() as u64,
             row_stride: self.row_stride() as u64,
             frame_id: self.frame_id.clone(),
+            meaning: Meaning::new(self)?,
         };
         Ok((meta, self.bytes()))
     }
 
     fn from_parts(meta: ImageMeta, bulk: ForeignBytes) -> Result<Self, String> {
-        let format = PixelFormat::from_name(&meta.format).ok_or_else(|| {
-            format!("format {:?} is none of {}", meta.format, PixelFormat::WORDS.join(", "))
-        })?;
+        let format = choice::<PixelFormat>("format", &meta.format)?;
         let size = |size| usize::try_from(size).unwrap_or(usize::MAX);
         let [width, height, row_stride] = [meta.width, meta.height, meta.row_stride].map(size);
-        if ([width, height, row_stride], bulk.len()) == ([0; 3], 0) {
-            return Ok(Self { frame_id: meta.frame_id, ..Self::empty(format) });
+        let mut image = Self { frame_id: meta.frame_id, ..Self::empty(format) };
+        meta.meaning.apply(&mut image)?;
+        if ([width, height, row_stride], bulk.len()) != ([0; 3], 0) {
+            image.pixels = pixels(format, [width, height, row_stride], bulk)?;
+            image.sizes = [height, width, format.channels()];
         }
-        Ok(Self {
-            pixels: pixels(format, [width, height, row_stride], bulk)?,
-            sizes: [height, width, format.channels()],
-            format,
-            frame_id: meta.frame_id,
-        })
+        Ok(image)
     }
 }
 
@@ -62,13 +106,10 @@ fn pixels(
     [width, height, row_stride]: [usize; 3],
     bulk: ForeignBytes,
 ) -> Result<Tensor, String> {
-    let mut checked = Image::check(format, width, height, row_stride);
-    let found = bulk.len();
-    if checked.is_ok() && row_stride.checked_mul(height) != Some(found) {
-        checked = Err(ImageError::Length { found, height, row_stride });
-    }
-    checked.map_err(|error| error.to_string())?;
+    Image::check(format, width, height, row_stride)
+        .and_then(|()| Image::check_length(format, height, row_stride, bulk.len()))
+        .map_err(|error| error.to_string())?;
     let dtype = format.dtype();
-    let pixels = Tensor::from_foreign(dtype, &[height, row_stride / dtype.size()], &[0, 1], bulk);
-    pixels.map_err(|error| error.to_string())
+    let sizes = [format.stored_rows(height), row_stride / dtype.size()];
+    Tensor::from_foreign(dtype, &sizes, &[0, 1], bulk).map_err(|error| error.to_string())
 }

@@ -7,10 +7,16 @@ use afferent_graph::{Choice, Pool, Timestamp};
 
 use super::*;
 use crate::{
-    AudioBlock, Features, Gain, HeardWord, Image, Imu, Interruption, KeywordEvent, PAYLOADS,
-    PixelFormat, Played, PointCloud, Pose, SampleRate, SpeechEvent, SpeechEventKind, Text,
-    ToolMessage, Transcript, Transform, Transforms, TurnEvent, TurnEventKind, Word,
+    Affine, AudioBlock, Camera, ColorMatrix, ColorRange, Colorimetry, DistortionModel, Features,
+    Gain, HeardWord, Image, Imu, Interruption, KeywordEvent, PAYLOADS, PixelFormat, Played,
+    PointCloud, Pose, SampleRate, SpeechEvent, SpeechEventKind, Text, ToolMessage, Transcript,
+    Transform, Transforms, TurnEvent, TurnEventKind, Word,
+    vision::{Depth, Embedding, Mask},
 };
+
+mod vision;
+
+use vision::{maps, results};
 
 /// A NaN with a payload, which a conversion to `f64` would make quiet.
 const NAN: f32 = f32::from_bits(0x7fa0_1234);
@@ -71,8 +77,11 @@ fn images() -> impl Iterator<Item = Encoded> {
     let shapes = [(1, 1, 0), (5, 3, 0), (5, 3, 12)];
     let images = PixelFormat::VALUES.iter().flat_map(move |&format| {
         shapes.map(|(width, height, gap)| {
+            let [columns, rows] = format.subsampling();
+            let (width, height) = (width * columns, height * rows);
             let row_stride = width * format.pixel_bytes() + gap;
-            let bytes: Vec<u8> = (0..row_stride * height).map(|at| (at * at / 7) as u8).collect();
+            let len = row_stride * format.stored_rows(height);
+            let bytes: Vec<u8> = (0..len).map(|at| (at * at / 7) as u8).collect();
             let mut image = Image::new(format, width, height, row_stride, &bytes).unwrap();
             image.frame_id.push_str("camera ✓");
             image
@@ -80,7 +89,25 @@ fn images() -> impl Iterator<Item = Encoded> {
     });
     let mut empty = Image::default();
     empty.frame_id.push_str("none");
-    images.chain([Image::default(), empty]).map(image)
+    let colorimetry = Colorimetry { matrix: ColorMatrix::Bt2020, range: ColorRange::Full };
+    let (to_source, camera) = geometry();
+    let mut seen = empty.clone();
+    (seen.colorimetry, seen.to_source, seen.camera) = (colorimetry, to_source, camera);
+    images.chain([Image::default(), empty, seen]).map(image)
+}
+
+/// A map to the source image, and a camera.
+fn geometry() -> (Affine, Option<Arc<Camera>>) {
+    let to_source = Affine([[1.5, -0.0, 1e300], [1e-320, 0.1, -7.0]]);
+    let camera = Camera {
+        width: u32::MAX,
+        height: 1,
+        focal_px: [1e-3, 1e9],
+        center_px: [-0.0, 0.1],
+        distortion: DistortionModel::Equidistant,
+        coefficients: vec![0.1, -0.0, 1e-320, f64::MAX],
+    };
+    (to_source, Some(Arc::new(camera)))
 }
 
 fn point_cloud(rows: usize, columns: usize, fields: &[&str]) -> Encoded {
@@ -165,6 +192,8 @@ fn encoded() -> Vec<Encoded> {
     let mut all = messages();
     all.extend(images());
     all.extend(spatial());
+    all.extend(maps());
+    all.extend(results());
     all.extend([
         audio([2, 3], [0, 1], 48_000),
         audio([2, 4], [1, 0], 1),
@@ -330,6 +359,10 @@ fn values_in_pools_hold_no_memory() {
     check::<Features>(&features([2, 3]));
     check::<Image>(&images().next().unwrap());
     check::<PointCloud>(&point_cloud(1, 2, &["x", "y"]));
+    let find = |name| maps().into_iter().find(|value| value.name == name).unwrap();
+    check::<Depth>(&find(Depth::TYPE));
+    check::<Mask>(&find(Mask::TYPE));
+    check::<Embedding>(&find(Embedding::TYPE));
 }
 
 #[test]
@@ -386,6 +419,24 @@ fn values_that_a_receiver_would_refuse_are_not_encoded() {
         &cloud(zeros(ScalarType::Float, &[1 << 20, 0, 3])),
         "spatial/PointCloud: sizes [1048576, 0, 3] without values; each must be at most 65536",
     );
+    let infinite = Affine([[f64::NAN; 3]; 2]);
+    let mut image = Image::default();
+    image.to_source = infinite;
+    check(&image, "vision/Image: `to_source` must be finite");
+    let depth = Depth { to_source: infinite, ..Depth::default() };
+    check(&depth, "vision/Depth: `to_source` must be finite");
+    let camera = Some(Arc::new(Camera::default()));
+    let depth = Depth { camera, ..Depth::default() };
+    check(&depth, "vision/Depth: a camera of 0 × 0 pixels; it must have some");
+    let values = zeros(ScalarType::Float, &[2, 2]);
+    let expected = "vision/Mask: the values must be a tensor of u8, [height, width], row after row";
+    check(&Mask { values, ..Mask::default() }, expected);
+    let mut turned = zeros(ScalarType::Float, &[2, 3]);
+    turned.set_dim_order(&[1, 0]).unwrap();
+    let depth = Depth { values: turned.clone(), ..Depth::default() };
+    check(&depth, "vision/Depth: the values of a row must be adjacent");
+    let embedding = Embedding { vectors: turned, ..Embedding::default() };
+    check(&embedding, "vision/Embedding: the values of a vector must be adjacent");
     let mut turned = zeros(ScalarType::Float, &[1, 2, 3]);
     turned.set_dim_order(&[0, 2, 1]).unwrap();
     let expected = "spatial/PointCloud: the values of a point must be adjacent, in rows";
@@ -436,13 +487,16 @@ fn damaged_values_are_refused_with_the_reason() {
 fn damaged_images_are_refused_with_the_reason() {
     let check = |format: &str, [width, height, row_stride]: [u64; 3], bulk, expected: &str| {
         let mut bytes = Vec::new();
-        write(&(format, width, height, row_stride, "camera"), &mut bytes).unwrap();
+        let meaning = ("bt601", "limited", Affine::IDENTITY.0, [0_u8; 0].as_slice());
+        write(&(format, width, height, row_stride, "camera", meaning), &mut bytes).unwrap();
         let bulk = AlignedBytes::zeroed(bulk).into();
         let error = Wire::<Image>::NEW.decode(&bytes, bulk, Header::default()).unwrap_err();
         assert_eq!(error, format!("vision/Image: {expected}"));
     };
-    let formats = "format \"jpeg\" is none of mono8, rgb8, bgr8, rgba8, mono16, 16UC1";
+    let formats = "format \"jpeg\" is none of mono8, rgb8, bgr8, rgba8, mono16, 16UC1, 32FC1, yuyv, \
+                   uyvy, nv12, i420";
     check("jpeg", [1, 1, 3], 3, formats);
+    check("nv12", [2, 2, 2], 4, "4 bytes do not match 3 rows of 2 bytes");
     check("rgb8", [1, 2, 3], 5, "5 bytes do not match 2 rows of 3 bytes");
     check(
         "mono16",

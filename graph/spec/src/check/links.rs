@@ -11,9 +11,20 @@ use crate::{
 
 /// Payload type of images that are not encoded.
 const RAW_IMAGE: &str = "vision/Image";
-/// Sizes of pixels in bytes, by the names of ROS.
-const PIXELS: [(&str, u32); 6] =
-    [("mono8", 1), ("mono16", 2), ("16UC1", 2), ("rgb8", 3), ("bgr8", 3), ("rgba8", 4)];
+/// Bits of a pixel, by the names of ROS.
+const PIXELS: [(&str, u32); 11] = [
+    ("mono8", 8),
+    ("nv12", 12),
+    ("i420", 12),
+    ("mono16", 16),
+    ("16UC1", 16),
+    ("yuyv", 16),
+    ("uyvy", 16),
+    ("rgb8", 24),
+    ("bgr8", 24),
+    ("rgba8", 32),
+    ("32FC1", 32),
+];
 
 /// An edge between machines, or an interrupt.
 pub(super) struct Link {
@@ -187,6 +198,6 @@ fn image_rate(def: &NodeDef, params: &ParamValues) -> Option<f64> {
         _ => None,
     };
     let ParamValue::Text(format) = value("format")? else { return None };
-    let (_, bytes) = PIXELS.iter().find(|(name, _)| *name == format)?;
-    Some(number("width")? * number("height")? * f64::from(*bytes) * number("fps")? * 8.0)
+    let (_, bits) = PIXELS.iter().find(|(name, _)| *name == format)?;
+    Some(number("width")? * number("height")? * f64::from(*bits) * number("fps")?)
 }

@@ -178,7 +178,9 @@ fn raw_images_between_machines_are_counted() {
     let check = |text: &str| told(&check_text(text, &LoadOptions::default()).unwrap().warnings);
     let expected = "5:26 warning: raw images of \"cam\" go from machine \"robot\" to machine \"base\": 442 Mb/s | run \"show\" on \"robot\", or send smaller or encoded images";
     assert_eq!(check(text), [expected], "1280 × 480 × 3 bytes × 30 Hz × 8 bits");
-    let unknown = text.replace("width: 1280", "format: nv12");
+    let planar = text.replace("width: 1280", "format: nv12");
+    assert!(check(&planar)[0].contains(": 111 Mb/s |"), "640 × 480 × 12 bits × 30 Hz");
+    let unknown = text.replace("width: 1280", "format: nv21");
     assert!(check(&unknown)[0].contains("machine \"base\" |"), "{:?}", check(&unknown));
     assert!(check(&text.replace("machine: base", "process: base"))[0].contains("runs no node"));
 }

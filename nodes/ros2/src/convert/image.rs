@@ -23,21 +23,22 @@ impl<'i> sensor_msgs::Image<'i> {
     /// [`Error::Convert`] for an encoding that [`PixelFormat`] does not have, and for a shape that
     /// does not match the data.
     pub fn fill(&self, image: &mut Image) -> Result<(), Error> {
-        let format = PixelFormat::from_name(&self.encoding).ok_or_else(|| {
+        let format = encoding(&self.encoding).ok_or_else(|| {
             let known = PixelFormat::WORDS.join(", ");
             fault::<Self>(format!("encoding {:?} is none of {known}", self.encoding))
         })?;
         let [width, height, step] = [self.width, self.height, self.step]
             .map(|size| usize::try_from(size).unwrap_or(usize::MAX));
-        if step.checked_mul(height) != Some(self.data.len()) {
+        let rows = format.stored_rows(height);
+        if step.checked_mul(rows) != Some(self.data.len()) {
             let found = self.data.len();
-            let reason = format!("{found} bytes do not match {height} rows of {step} bytes");
+            let reason = format!("{found} bytes do not match {rows} rows of {step} bytes");
             return Err(fault::<Self>(reason));
         }
         let bytes = image.reshape_padded(format, width, height, step).map_err(fault::<Self>)?;
         bytes.copy_from_slice(&self.data);
-        if format.dtype().size() == 2 && (self.is_bigendian != 0) != IS_BIG_ENDIAN {
-            bytes.as_chunks_mut::<2>().0.iter_mut().for_each(|value| value.swap(0, 1));
+        if (self.is_bigendian != 0) != IS_BIG_ENDIAN {
+            bytes.chunks_exact_mut(format.dtype().size()).for_each(<[u8]>::reverse);
         }
         image.frame_id.clear();
         image.frame_id.push_str(&self.header.frame_id);
@@ -62,6 +63,15 @@ impl<'i> sensor_msgs::Image<'i> {
             step: size(image.row_stride())?,
             data: Cow::Borrowed(image.bytes()),
         })
+    }
+}
+
+/// The format that ROS calls `name`, now or formerly.
+fn encoding(name: &str) -> Option<PixelFormat> {
+    match name {
+        "yuv422" => Some(PixelFormat::Uyvy),
+        "yuv422_yuy2" => Some(PixelFormat::Yuyv),
+        _ => PixelFormat::from_name(name),
     }
 }
 
@@ -114,15 +124,13 @@ impl CompressedImage<'_> {
     /// # Errors
     /// [`Error::Convert`] for an image without pixels.
     pub fn from_payload(image: &Image, header: Header) -> Result<Self, Error> {
-        // The last word is the encoding that OpenCV decodes the file to.
-        let decoded = match image.format() {
-            PixelFormat::Rgb8 | PixelFormat::Bgr8 => "bgr8",
-            PixelFormat::Rgba8 => "bgra8",
-            PixelFormat::Mono8 | PixelFormat::Mono16 | PixelFormat::Depth16 => "",
-        };
         Ok(Self {
             header: Header { frame_id: image.frame_id.clone(), ..header },
-            format: format!("{}; png compressed {decoded}", image.format().name()),
+            format: format!(
+                "{}; png compressed {}",
+                image.format().name(),
+                image.format().png_name()
+            ),
             data: Cow::Owned(image.to_png().map_err(fault::<Self>)?),
         })
     }
@@ -134,9 +142,12 @@ mod tests {
 
     /// A test image with `gap` bytes of padding after each row.
     fn test_image(format: PixelFormat, gap: usize) -> Image {
-        let row_stride = 5 * format.pixel_bytes() + gap;
-        let bytes: Vec<u8> = (0..row_stride * 3).map(|at| (at * at / 7) as u8).collect();
-        let mut image = Image::new(format, 5, 3, row_stride, &bytes).unwrap();
+        let [columns, rows] = format.subsampling();
+        let (width, height) = (5 * columns, 3 * rows);
+        let row_stride = width * format.pixel_bytes() + gap;
+        let len = row_stride * format.stored_rows(height);
+        let bytes: Vec<u8> = (0..len).map(|at| (at * at / 7) as u8).collect();
+        let mut image = Image::new(format, width, height, row_stride, &bytes).unwrap();
         image.frame_id.push_str("camera");
         image
     }
@@ -144,7 +155,7 @@ mod tests {
     #[test]
     fn images_round_trip() {
         for &format in PixelFormat::VALUES {
-            for gap in [0, 6] {
+            for gap in [0, 8] {
                 let image = test_image(format, gap);
                 let message = sensor_msgs::Image::from_payload(&image, Header::default()).unwrap();
                 assert_eq!(message.data.as_ptr(), image.bytes().as_ptr(), "without a copy");
@@ -158,16 +169,29 @@ mod tests {
     }
 
     #[test]
-    fn sixteen_bit_values_of_the_other_byte_order_are_swapped() {
-        let image = test_image(PixelFormat::Depth16, 2);
-        let mut message = sensor_msgs::Image::from_payload(&image, Header::default()).unwrap();
-        let swapped: Vec<u8> =
-            message.data.chunks(2).flat_map(|value| [value[1], value[0]]).collect();
-        message.data = Cow::Owned(swapped);
-        message.is_bigendian ^= 1;
-        let mut again = Image::default();
-        message.fill(&mut again).unwrap();
-        assert_eq!(again, image);
+    fn values_of_the_other_byte_order_are_swapped() {
+        for (format, size) in [(PixelFormat::Depth16, 2), (PixelFormat::Depth32, 4)] {
+            let image = test_image(format, 4);
+            let mut message = sensor_msgs::Image::from_payload(&image, Header::default()).unwrap();
+            let mut swapped = message.data.to_vec();
+            swapped.chunks_mut(size).for_each(<[u8]>::reverse);
+            message.data = Cow::Owned(swapped);
+            message.is_bigendian ^= 1;
+            let mut again = Image::default();
+            message.fill(&mut again).unwrap();
+            assert_eq!(again, image);
+        }
+    }
+
+    #[test]
+    fn former_names_of_encodings_are_accepted() {
+        for (name, format) in [("yuv422", PixelFormat::Uyvy), ("yuv422_yuy2", PixelFormat::Yuyv)] {
+            let image = test_image(format, 0);
+            let message = sensor_msgs::Image::from_payload(&image, Header::default()).unwrap();
+            let mut again = Image::default();
+            sensor_msgs::Image { encoding: name.into(), ..message }.fill(&mut again).unwrap();
+            assert_eq!(again, image);
+        }
     }
 
     #[test]
@@ -178,8 +202,8 @@ mod tests {
             let error = message.fill(&mut Image::default()).unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");
         };
-        let known = "encoding \"yuv422\" is none of mono8, rgb8, bgr8, rgba8, mono16, 16UC1";
-        check(sensor_msgs::Image { encoding: "yuv422".into(), ..message.clone() }, known);
+        let known = "encoding \"nv21\" is none of mono8, rgb8, bgr8, rgba8, mono16, 16UC1";
+        check(sensor_msgs::Image { encoding: "nv21".into(), ..message.clone() }, known);
         let length = "45 bytes do not match 4 rows of 15 bytes";
         check(sensor_msgs::Image { height: 4, ..message.clone() }, length);
         let stride = "a row stride of 15 bytes does not fit 6 pixels of rgb8";

@@ -1,0 +1,33 @@
+//! Results of vision models.
+//!
+//! Positions are in pixels of the source image, in the coordinates of [`Affine`](crate::Affine);
+//! they are neither scaled nor clipped by the size of a model's input. Maps of values, such as
+//! [`Depth`] and [`Mask`], keep the size of the model's output and say in `to_source` where their
+//! pixels lie in the source image.
+//!
+//! The timestamp of a result is that of its image.
+
+mod body_pose;
+mod classes;
+mod depth;
+mod detections;
+mod embedding;
+mod hands;
+mod mask;
+mod text_regions;
+
+pub use body_pose::{Body, BodyPose, Keypoint, Skeleton};
+pub use classes::{Class, Classes};
+pub use depth::{Depth, DepthKind};
+pub use detections::{Box2d, Detection, Detections};
+pub use embedding::Embedding;
+pub use hands::{Hand, Handedness, Hands};
+pub use mask::{Mask, MaskKind};
+pub use text_regions::{TextRegion, TextRegions};
+
+use afferent_graph::Field;
+
+/// A number of elements as a field of a log.
+fn count(n: usize) -> Field {
+    Field::Int(i64::try_from(n).unwrap_or(i64::MAX))
+}
