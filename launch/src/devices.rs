@@ -1,8 +1,8 @@
 //! `afferent devices`: microphones, speakers and cameras.
 
-use std::{fs, path::Path, process::ExitCode};
+use std::process::ExitCode;
 
-use afferent_nodes_device::{AudioDevice, audio_devices};
+use afferent_nodes_device::{AudioDevice, CameraDevice, CameraMode, audio_devices, cameras};
 use clap::Args;
 
 use crate::table::aligned;
@@ -14,13 +14,6 @@ pub(crate) struct DevicesArgs {
     json: bool,
 }
 
-/// A camera of Video4Linux.
-pub(crate) struct Camera {
-    /// Path, such as `/dev/video0`.
-    path: String,
-    name: String,
-}
-
 pub(crate) fn devices(args: &DevicesArgs) -> anyhow::Result<ExitCode> {
     let (audio, cameras) = (audio_devices(), cameras());
     if args.json {
@@ -28,29 +21,25 @@ pub(crate) fn devices(args: &DevicesArgs) -> anyhow::Result<ExitCode> {
             Ok(audio) => (audio.iter().map(audio_json).collect(), None),
             Err(error) => (Vec::new(), Some(error)),
         };
-        let cameras = cameras
-            .iter()
-            .map(|camera| serde_json::json!({"device": camera.path, "name": camera.name}));
-        let cameras: Vec<_> = cameras.collect();
+        let cameras: Vec<_> = cameras.iter().map(camera_json).collect();
         let all = serde_json::json!({"audio": audio, "audio_error": error, "cameras": cameras});
         crate::print(&format!("{all}\n"))?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut rows = vec![["device", "use", "rates (Hz)", "channels", "name"].map(str::to_owned)];
     rows.extend(audio.iter().flatten().map(audio_row));
-    rows.extend(cameras.iter().map(|camera| {
-        [
-            camera.path.clone(),
-            "camera".to_owned(),
-            "-".to_owned(),
-            "-".to_owned(),
-            camera.name.clone(),
-        ]
-    }));
+    rows.extend(cameras.iter().map(camera_row));
     if rows.len() > 1 {
         crate::print(&aligned(&rows))?;
     } else {
         crate::print("no devices found\n")?;
+    }
+    for camera in &cameras {
+        let modes = match &camera.modes {
+            Ok(modes) => formats(modes),
+            Err(error) => format!("{error}\n"),
+        };
+        crate::print(&format!("\n{} ({})\n{modes}", camera.path.display(), camera.name))?;
     }
     if let Err(error) = audio {
         crate::log::note(error);
@@ -81,46 +70,47 @@ fn audio_json(device: &AudioDevice) -> serde_json::Value {
     })
 }
 
-/// Cameras of this machine, sorted by path.
-pub(crate) fn cameras() -> Vec<Camera> {
-    cameras_in(Path::new("/sys/class/video4linux"))
+fn camera_row(camera: &CameraDevice) -> [String; 5] {
+    let [rates, channels] = ["-", "-"].map(str::to_owned);
+    let path = camera.path.display().to_string();
+    [path, "camera".to_owned(), rates, channels, camera.name.clone()]
 }
 
-/// Cameras in the folder `class`. A camera may have several devices; only the first gives images.
-fn cameras_in(class: &Path) -> Vec<Camera> {
-    let entries = fs::read_dir(class).into_iter().flatten().flatten();
-    let cameras = entries.filter_map(|entry| {
-        let read = |file: &str| fs::read_to_string(entry.path().join(file)).ok();
-        // Further devices of a camera, such as metadata, have a higher index.
-        let is_first = read("index").is_none_or(|index| index.trim() == "0");
-        let name = read("name")?.trim().to_owned();
-        let path = format!("/dev/{}", entry.file_name().to_string_lossy());
-        is_first.then_some(Camera { path, name })
-    });
-    let mut cameras: Vec<_> = cameras.collect();
-    cameras.sort_by(|one, other| one.path.cmp(&other.path));
-    cameras
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn cameras_are_listed_once() {
-        let class = tempfile::tempdir().unwrap();
-        for (video, index, name) in
-            [("video2", "0", "Depth"), ("video0", "0", "Webcam"), ("video1", "1", "Webcam")]
-        {
-            let folder = class.path().join(video);
-            fs::create_dir(&folder).unwrap();
-            fs::write(folder.join("index"), format!("{index}\n")).unwrap();
-            fs::write(folder.join("name"), format!("{name}\n")).unwrap();
+/// A line for each format of a camera: its sizes, and the greatest rate of each.
+fn formats(modes: &[CameraMode]) -> String {
+    let mut lines = String::new();
+    let mut last = None;
+    for mode in modes {
+        if last != Some(mode.fourcc) {
+            let start = if last.is_some() { "\n" } else { "" };
+            lines += &format!("{start}  {}", mode.name());
         }
-        let found = cameras_in(class.path()).into_iter().map(|one| (one.path, one.name));
-        let expected = [("/dev/video0", "Webcam"), ("/dev/video2", "Depth")];
-        let expected = expected.map(|(path, name)| (path.to_owned(), name.to_owned()));
-        assert_eq!(found.collect::<Vec<_>>(), expected);
-        assert!(cameras_in(&class.path().join("none")).is_empty());
+        last = Some(mode.fourcc);
+        let rate = if mode.fps > 0.0 { format!("@{:.0}", mode.fps) } else { String::new() };
+        let limit = if mode.is_limit { "up to " } else { "" };
+        lines += &format!("  {limit}{}x{}{rate}", mode.width, mode.height);
     }
+    lines + "\n"
+}
+
+fn camera_json(camera: &CameraDevice) -> serde_json::Value {
+    let mode = |mode: &CameraMode| {
+        serde_json::json!({
+            "format": mode.name(),
+            "width": mode.width,
+            "height": mode.height,
+            "fps": mode.fps,
+            "is_limit": mode.is_limit,
+        })
+    };
+    let (modes, error) = match &camera.modes {
+        Ok(modes) => (modes.iter().map(mode).collect(), None),
+        Err(error) => (Vec::new(), Some(error)),
+    };
+    serde_json::json!({
+        "device": camera.path,
+        "name": camera.name,
+        "modes": modes,
+        "error": error,
+    })
 }

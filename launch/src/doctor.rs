@@ -5,7 +5,9 @@ use std::{fs, process::ExitCode};
 use afferent_nodes_device::audio_devices;
 use afferent_simd::Isa;
 
-use crate::{App, devices::cameras};
+use afferent_nodes_device::cameras;
+
+use crate::App;
 
 pub(crate) fn doctor(app: &App) -> anyhow::Result<ExitCode> {
     let mut rows = vec![

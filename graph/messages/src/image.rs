@@ -9,6 +9,7 @@ use afferent_graph::{Field, OnFull, Payload, RecordCodec, WireCodec};
 
 mod error;
 mod format;
+mod jpeg;
 mod message;
 mod png;
 #[cfg(test)]
@@ -189,6 +190,22 @@ impl Image {
     /// [`ImageError::NoPng`] for an image without pixels.
     pub fn to_png(&self) -> Result<Vec<u8>, ImageError> {
         png::encode(self, None)
+    }
+
+    /// Formats that JPEG files are decoded to.
+    pub const JPEG_FORMATS: [PixelFormat; 3] = jpeg::FORMATS;
+
+    /// Decodes a JPEG file into this image, as one of [`Image::JPEG_FORMATS`], or if `format` is absent
+    /// as `mono8` or `rgb8`, as the file has colors.
+    ///
+    /// # Errors
+    /// [`ImageError::Jpeg`].
+    pub fn read_jpeg(
+        &mut self,
+        format: Option<PixelFormat>,
+        file: &[u8],
+    ) -> Result<(), ImageError> {
+        jpeg::decode(self, format, file).map_err(|reason| ImageError::Jpeg { reason })
     }
 
     /// Decodes a PNG file written by [`Image::to_png`].

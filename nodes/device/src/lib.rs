@@ -2,8 +2,12 @@
 //!
 //! | node | purpose |
 //! |---|---|
+//! | [`Camera`] | captures images (Linux) |
 //! | [`Microphone`] | captures audio, timestamped on the session clock |
 //! | [`Speaker`] | plays audio and reports the playback position |
+//!
+//! Cameras are those of Video4Linux; `camera/v4l2.rs` opens them and `camera/abi.rs` has the calls of the
+//! kernel. On other systems, the node `camera` is missing.
 //!
 //! Audio devices need the feature `audio-device`. Without it, the nodes are in the catalog, but
 //! fail with a message about the feature when a graph opens them.
@@ -16,16 +20,27 @@
 
 #[cfg_attr(not(feature = "audio-device"), path = "audio_device_stub.rs")]
 mod audio_device;
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+mod camera;
 mod microphone;
 mod speaker;
 
+use std::path::PathBuf;
+
 use afferent_graph::{NodeDef, NodeEntry};
 
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+pub use camera::{Camera, CameraFormat, CameraParams, OnLost};
 pub use microphone::{Microphone, MicrophoneParams};
 pub use speaker::{Speaker, SpeakerParams};
 
 /// All nodes of this crate, in alphabetical order.
-pub const NODES: &[NodeEntry] = &[NodeDef::of::<Microphone>, NodeDef::of::<Speaker>];
+pub const NODES: &[NodeEntry] = &[
+    #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+    NodeDef::of::<Camera>,
+    NodeDef::of::<Microphone>,
+    NodeDef::of::<Speaker>,
+];
 
 /// A microphone or loudspeaker.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,6 +65,47 @@ pub struct AudioDevice {
 /// A message if this build has no audio devices, or the system cannot list them.
 pub fn audio_devices() -> Result<Vec<AudioDevice>, String> {
     audio_device::list()
+}
+
+/// A camera.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CameraDevice {
+    /// Value of the parameter `device`.
+    pub path: PathBuf,
+    /// Name for people.
+    pub name: String,
+    /// Formats, sizes and greatest rates, or the reason why they are unknown.
+    pub modes: Result<Vec<CameraMode>, String>,
+}
+
+/// A size of images in one format, and their greatest rate.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct CameraMode {
+    /// Four characters that name the format, such as `YUYV`.
+    pub fourcc: [u8; 4],
+    /// Width in pixels.
+    pub width: u32,
+    /// Height in pixels.
+    pub height: u32,
+    /// Images per second; 0 if the driver does not say it.
+    pub fps: f64,
+    /// True for the largest of a range of sizes: the driver takes smaller ones, too.
+    pub is_limit: bool,
+}
+
+impl CameraMode {
+    /// Name of the format, by its four characters.
+    pub fn name(&self) -> String {
+        String::from_utf8_lossy(&self.fourcc).trim_end().to_owned()
+    }
+}
+
+/// Cameras of this machine, sorted by path; none on systems without Video4Linux.
+pub fn cameras() -> Vec<CameraDevice> {
+    #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+    return camera::list();
+    #[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
+    Vec::new()
 }
 
 /// Direction of an audio device.

@@ -66,6 +66,7 @@ const STEPS: &[Step] = &[
         set: Set::Full,
         run: dist::check,
     },
+    Step { name: "camera", what: "virtual camera in a QEMU guest", set: Set::Full, run: camera },
     Step { name: "firmware", what: "Cortex-M firmware under QEMU", set: Set::Full, run: firmware },
 ];
 
@@ -166,6 +167,10 @@ fn sanitizer() -> Result<()> {
         return Ok(());
     }
     script("sanitize", "--package=afferent-graph --package=afferent-engine")
+}
+
+fn camera() -> Result<()> {
+    script("camera", "")
 }
 
 fn docs() -> Result<()> {

@@ -79,6 +79,12 @@ pub enum ImageError {
         /// Reason of the failure.
         reason: String,
     },
+    /// A JPEG file cannot be decoded, or not to the pixel format.
+    #[error("the JPEG image cannot be decoded: {reason}")]
+    Jpeg {
+        /// Reason of the failure.
+        reason: String,
+    },
     /// An image cannot be encoded as PNG.
     #[error("the image cannot be encoded as PNG: {reason}")]
     NoPng {

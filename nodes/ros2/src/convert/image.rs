@@ -14,8 +14,6 @@ use crate::{
     },
 };
 
-mod jpeg;
-
 impl<'i> sensor_msgs::Image<'i> {
     /// Replaces `image` by the message, with row padding.
     ///
@@ -75,6 +73,12 @@ fn encoding(name: &str) -> Option<PixelFormat> {
     }
 }
 
+fn decode_jpeg(format: Option<PixelFormat>, file: &[u8]) -> Result<Image, String> {
+    let mut image = Image::default();
+    image.read_jpeg(format, file).map_err(|error| error.to_string())?;
+    Ok(image)
+}
+
 impl CompressedImage<'_> {
     /// Decodes a PNG or JPEG image. The format is as `compressed_image_transport` writes it, such as
     /// `rgb8; jpeg compressed bgr8`, or `png`, `jpeg` or `jpg` alone.
@@ -88,9 +92,9 @@ impl CompressedImage<'_> {
         let codec = codec.split_whitespace().next().unwrap_or_default();
         let image = match (codec, known) {
             ("png", _) if known.is_some() || encoding.is_empty() => self.decode_png(known),
-            ("jpeg" | "jpg", None) if encoding.is_empty() => jpeg::decode(None, &self.data),
-            ("jpeg" | "jpg", Some(format)) if jpeg::FORMATS.contains(&format) => {
-                jpeg::decode(known, &self.data)
+            ("jpeg" | "jpg", None) if encoding.is_empty() => decode_jpeg(None, &self.data),
+            ("jpeg" | "jpg", Some(format)) if Image::JPEG_FORMATS.contains(&format) => {
+                decode_jpeg(known, &self.data)
             }
             _ => Err(format!(
                 "format {:?} is not supported; accepted are `png`, `jpeg`, `ENCODING; png \
@@ -98,7 +102,7 @@ impl CompressedImage<'_> {
                  one of {}",
                 self.format,
                 PixelFormat::WORDS.join(", "),
-                jpeg::FORMATS.map(PixelFormat::name).join(", ")
+                Image::JPEG_FORMATS.map(PixelFormat::name).join(", ")
             )),
         };
         let mut image = image.map_err(fault::<Self>)?;
@@ -221,7 +225,8 @@ mod tests {
         let message = CompressedImage::from_payload(&image, Header::default()).unwrap();
         let bare = CompressedImage { format: "png".to_owned(), ..message.clone() };
         assert_eq!(bare.to_payload().unwrap(), image);
-        let data = Cow::Borrowed(&include_bytes!("../../tests/data/colors.jpg")[..]);
+        let data =
+            Cow::Borrowed(&include_bytes!("../../../../graph/messages/tests/data/colors.jpg")[..]);
         let photo = CompressedImage { data, ..message.clone() };
         for (format, expected) in [
             ("jpeg", PixelFormat::Rgb8),

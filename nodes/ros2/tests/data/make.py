@@ -1,9 +1,8 @@
-"""Writes the files of this folder: what other implementations make of the values in tests/oracles.rs,
-tests/router and src/convert/image/jpeg.rs.
+"""Writes the files of this folder: what other implementations make of the values in tests/oracles.rs and
+tests/router.
 
     python3 -m venv /tmp/ros && /tmp/ros/bin/pip install \
-        rosbags==0.11.9 zenoh-ros2-sdk==0.1.8 pamoja-ros2==0.2.0 mcap-ros2-support==0.6.0 \
-        pillow==13.0.0
+        rosbags==0.11.9 zenoh-ros2-sdk==0.1.8 pamoja-ros2==0.2.0 mcap-ros2-support==0.6.0
     /tmp/ros/bin/python nodes/ros2/tests/data/make.py
 """
 
@@ -11,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 import pamoja.ros2
-import PIL.Image
 from mcap_ros2._dynamic import generate_dynamic
 from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 from zenoh_ros2_sdk import attachment, entity, keyexpr, qos, utils
@@ -286,21 +284,7 @@ def write_payloads():
     (HERE / "payloads.txt").write_text("".join(lines))
 
 
-def write_images():
-    """JPEG images and their pixels, for src/convert/image/jpeg.rs."""
-    rows, columns = np.mgrid[0:16, 0:24]
-    colors = np.stack([columns * 10, rows * 15, 255 - columns * 5 - rows * 5], axis=-1)
-    pixels = b""
-    for name, mode in (("colors", "RGB"), ("gray", "L")):
-        image = PIL.Image.fromarray(colors.astype(np.uint8)).convert(mode)
-        # Without chroma subsampling, decoders differ by rounding only.
-        image.save(HERE / f"{name}.jpg", quality=90, subsampling=0)
-        pixels += PIL.Image.open(HERE / f"{name}.jpg").tobytes()
-    (HERE / "pixels.bin").write_bytes(pixels)
-
-
 write_messages()
 write_hashes()
 write_keys()
 write_payloads()
-write_images()

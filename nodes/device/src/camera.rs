@@ -1,0 +1,578 @@
+//! Images of a camera.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use afferent_graph::{Cx, Node, NodeError, OpenCx, Port, Timestamp, choices, params, ports};
+use afferent_messages::{
+    Camera as Calibration, ColorMatrix, ColorRange, Colorimetry, Image, PixelFormat,
+};
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::{CameraDevice, warn_rarely};
+
+mod abi;
+mod calibration;
+mod mode;
+mod v4l2;
+
+use mode::{Form, Wanted};
+use v4l2::{Control, Device, Frame, Layout, Next, Stamp, Stream};
+
+choices! {
+    /// Format that a camera is asked for.
+    pub enum CameraFormat {
+        /// The one with the fewest bytes that reaches the rate; compressed only if no other does.
+        Auto = "auto",
+        /// 4:2:2, interleaved.
+        Yuyv = "yuyv",
+        /// 4:2:2, interleaved, chroma first.
+        Uyvy = "uyvy",
+        /// 4:2:0, luma plane and one chroma plane.
+        Nv12 = "nv12",
+        /// 4:2:0, three planes.
+        I420 = "i420",
+        /// Red, green, blue.
+        Rgb8 = "rgb8",
+        /// Blue, green, red.
+        Bgr8 = "bgr8",
+        /// Luminance.
+        Mono8 = "mono8",
+        /// Depth in millimeters.
+        Depth16 = "16UC1",
+        /// JPEG images, which are decoded to `rgb8`.
+        Mjpeg = "mjpeg",
+    }
+}
+
+impl CameraFormat {
+    fn form(self) -> Option<Form> {
+        Some(match self {
+            Self::Auto => return None,
+            Self::Mjpeg => Form::Jpeg,
+            Self::Yuyv => Form::Pixels(PixelFormat::Yuyv),
+            Self::Uyvy => Form::Pixels(PixelFormat::Uyvy),
+            Self::Nv12 => Form::Pixels(PixelFormat::Nv12),
+            Self::I420 => Form::Pixels(PixelFormat::I420),
+            Self::Rgb8 => Form::Pixels(PixelFormat::Rgb8),
+            Self::Bgr8 => Form::Pixels(PixelFormat::Bgr8),
+            Self::Mono8 => Form::Pixels(PixelFormat::Mono8),
+            Self::Depth16 => Form::Pixels(PixelFormat::Depth16),
+        })
+    }
+}
+
+choices! {
+    /// What to do when a camera is unplugged or gives no images any more.
+    pub enum OnLost {
+        /// Wait until it is back.
+        Restart = "restart",
+        /// End the stream.
+        End = "end",
+        /// Fail, so that `on_error` of the node decides.
+        Fail = "fail",
+    }
+}
+
+params! {
+    /// Settings of [`Camera`].
+    pub struct CameraParams {
+        /// Device.
+        pub device: PathBuf = "/dev/video0";
+        /// Width of the images.
+        pub width: u32 = "1280", range 1.0..=16384.0, unit "px";
+        /// Height of the images.
+        pub height: u32 = "720", range 1.0..=16384.0, unit "px";
+        /// Images per second.
+        pub fps: f64 = "30", range 0.1..=1000.0, unit "Hz";
+        /// Format that the camera is asked for.
+        pub format: CameraFormat = "auto";
+        /// Buffers of the driver. More of them outlast longer pauses of this node.
+        pub buffers: u32 = "4", range 2.0..=32.0;
+        /// Time without an image after which the camera counts as lost.
+        pub timeout: Duration = "2s", range 0.1..=60.0;
+        /// What to do when the camera is lost.
+        pub on_lost: OnLost = "restart";
+        /// Time to add to the timestamps, for a camera whose driver stamps images late or early.
+        pub stamp_offset: f64 = "0", range -1000.0..=1000.0, unit "ms";
+        /// Fixed exposure time; automatic if absent.
+        pub exposure: Option<Duration>;
+        /// Fixed gain, in the unit of the driver; automatic if absent.
+        pub gain: Option<i64>, range -2147483648.0..=2147483647.0;
+        /// Fixed focus, in the unit of the driver; automatic if absent.
+        pub focus: Option<i64>, range -2147483648.0..=2147483647.0;
+        /// Calibration, a YAML file of `camera_calibration` of ROS.
+        pub calibration: Option<PathBuf>;
+        /// Coordinate frame of the images.
+        pub frame_id: String = "camera";
+    }
+}
+
+/// Captures images from a camera (Video4Linux).
+///
+/// Images have the format of the camera and are copied once, from the memory of the driver; nodes
+/// convert them where they need other formats. JPEG images are decoded to `rgb8`.
+///
+/// The timestamp of an image is the middle of its exposure: that of the driver, which stamps the start
+/// or the end of the exposure, corrected by half of the exposure time if the camera tells it. A driver
+/// without timestamps on the monotonic clock gives the time of the arrival. Images that the driver had
+/// no buffer for are counted and logged.
+///
+/// A camera that is unplugged, or gives no images for `timeout`, is lost. With `on_lost: restart`, the
+/// node opens it again once it is back, and images go on.
+///
+/// Needs Linux and the real clock.
+///
+/// Latency: the exposure and transfer of an image.
+///
+/// ```
+/// use afferent_graph::{Node, OpenCx, Params};
+/// use afferent_nodes_device::{Camera, CameraParams};
+///
+/// let mut params = CameraParams::from_values(&Default::default())?;
+/// params.device = "/dev/null".into();
+/// let error = Camera::check(&params, &OpenCx::default()).unwrap_err().to_string();
+/// assert!(error.contains("/dev/null") && error.contains("not a camera"), "{error}");
+/// # Ok::<(), afferent_graph::NodeError>(())
+/// ```
+pub struct Camera {
+    params: CameraParams,
+    calibration: Option<Arc<Calibration>>,
+    state: State,
+    /// Time of the last image, or of the start.
+    last: Option<Timestamp>,
+    counts: Counts,
+}
+
+enum State {
+    /// The stream is started by the first call: images from before the start of the graph are old.
+    Opened(Opened),
+    Running(Source),
+    Lost {
+        since: Timestamp,
+        next_try: Timestamp,
+    },
+}
+
+/// A camera that was set up.
+struct Opened {
+    device: Device,
+    layout: Layout,
+    form: Form,
+    /// Exposure time in nanoseconds; 0 if it is unknown.
+    exposure_ns: i64,
+}
+
+/// A running camera.
+struct Source {
+    stream: Stream,
+    layout: Layout,
+    form: Form,
+    exposure_ns: i64,
+    /// Number of the last image.
+    sequence: Option<u32>,
+}
+
+impl Opened {
+    fn start(self, params: &CameraParams) -> Result<Source, NodeError> {
+        let Self { device, layout, form, exposure_ns } = self;
+        let stream = device.start(params.buffers);
+        let stream = stream.map_err(|reason| device_error(&params.device, &reason))?;
+        Ok(Source { stream, layout, form, exposure_ns, sequence: None })
+    }
+}
+
+/// What was counted since the start.
+#[derive(Debug, Default)]
+struct Counts {
+    /// Images that the driver had no buffer for.
+    dropped_by_driver: u64,
+    /// Images that the driver marked as damaged, or that could not be read.
+    damaged: u64,
+    lost: u64,
+}
+
+/// Longest wait for an image in one call.
+const WAIT: Duration = Duration::from_millis(20);
+
+/// Images between two readings of the exposure time, which takes a USB camera a millisecond.
+const EXPOSURE_EVERY: u32 = 128;
+
+/// Time between two attempts to open a lost camera.
+const RETRY: Duration = Duration::from_millis(250);
+
+ports! {
+    impl Camera {
+        /// Images of the camera, in its format.
+        out IMAGES: Image;
+    }
+}
+
+impl Camera {
+    fn open_device(params: &CameraParams) -> Result<Opened, NodeError> {
+        let fault = |reason: io::Error| device_error(&params.device, &reason);
+        let (device, _) = Device::open(&params.device).map_err(fault)?;
+        let modes = device.modes().map_err(fault)?;
+        let CameraParams { width, height, fps, .. } = *params;
+        let wanted = Wanted { form: params.format.form(), width, height, fps };
+        let refused = |reason: String| device_error(&params.device, &reason);
+        let fourcc = mode::choose(&modes, &wanted).map_err(refused)?;
+        let layout = device.set_format(fourcc, width, height).map_err(fault)?;
+        if (layout.fourcc, layout.width, layout.height) != (fourcc, width, height) {
+            let Layout { width: w, height: h, .. } = layout;
+            return Err(refused(format!("it gives {w}x{h} instead of {width}x{height}")));
+        }
+        if let Some(found) = device.set_rate(fps).map_err(fault)?
+            && (found - fps).abs() > fps * 0.05
+        {
+            tracing::info!("{}: {found:.2} images per second", params.device.display());
+        }
+        set_controls(&device, params).map_err(|reason| device_error(&params.device, &reason))?;
+        let exposure_ns = exposure_ns(&device);
+        let form = mode::form(layout.fourcc)
+            .ok_or_else(|| device_error(&params.device, &"it gives another format"))?;
+        Ok(Opened { device, layout, form, exposure_ns })
+    }
+
+    /// Waits for an image and sends it.
+    fn capture(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
+        let State::Running(source) = &mut self.state else { return Ok(()) };
+        let mut image = cx.loan(Self::IMAGES);
+        let (layout, form) = (source.layout, source.form);
+        let taken = source.stream.next(WAIT, |frame| {
+            let read = read(&frame, &layout, form, &mut image);
+            (frame.sequence, frame.is_damaged, frame.stamp, read)
+        });
+        let (sequence, is_damaged, stamp, read) = match taken {
+            Ok(Next::Image(taken)) => taken,
+            Ok(Next::Nothing) => return self.check_timeout(cx),
+            Err(error) => return self.lose(cx, &error.to_string()),
+        };
+        let expected = source.sequence.replace(sequence).map(|last| last.wrapping_add(1));
+        let missed = expected.map_or(0, |expected| sequence.wrapping_sub(expected));
+        // A driver that starts to count again has missed nothing.
+        if missed > 0 && missed < u32::MAX / 2 {
+            self.counts.dropped_by_driver += u64::from(missed);
+            let count = self.counts.dropped_by_driver;
+            warn_rarely(count, "the driver of a camera had no buffer for an image");
+        }
+        if let (true, _) | (_, Err(_)) = (is_damaged, &read) {
+            self.counts.damaged += 1;
+            let reason = read.err().unwrap_or_else(|| "the driver says so".to_owned());
+            warn_rarely(self.counts.damaged, &format!("a damaged image of a camera: {reason}"));
+            return Ok(());
+        }
+        if sequence.is_multiple_of(EXPOSURE_EVERY) {
+            source.exposure_ns = exposure_ns(source.stream.device());
+        }
+        let offset = (self.params.stamp_offset * 1e6) as i64;
+        let at =
+            Timestamp(exposed_at(cx.now().0, monotonic_ns(), stamp, source.exposure_ns) + offset);
+        // Timestamps never go back.
+        let at = self.last.map_or(at, |last| at.max(last));
+        self.last = Some(at);
+        image.frame_id.clone_from(&self.params.frame_id);
+        image.camera.clone_from(&self.calibration);
+        cx.send_at(Self::IMAGES, at, image);
+        Ok(())
+    }
+
+    fn check_timeout(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
+        let last = *self.last.get_or_insert(cx.now());
+        match cx.now().since(last) > self.params.timeout {
+            true => {
+                let timeout = self.params.timeout;
+                self.lose(cx, &format!("no image for {timeout:?}"))
+            }
+            false => Ok(()),
+        }
+    }
+
+    /// The camera is lost.
+    fn lose(&mut self, cx: &mut Cx<'_>, reason: &str) -> Result<(), NodeError> {
+        self.counts.lost += 1;
+        let device = self.params.device.display();
+        match self.params.on_lost {
+            OnLost::Fail => Err(device_error(&self.params.device, &reason)),
+            OnLost::End => {
+                tracing::warn!("camera {device} is lost: {reason}; its stream ends");
+                cx.end();
+                Ok(())
+            }
+            OnLost::Restart => {
+                let lost = self.counts.lost;
+                tracing::warn!("camera {device} is lost: {reason} ({lost} times so far)");
+                let next_try = cx.now() + RETRY;
+                self.state = State::Lost { since: cx.now(), next_try };
+                cx.resume_at(next_try);
+                Ok(())
+            }
+        }
+    }
+
+    /// Opens a lost camera again, if it is back.
+    fn reopen(&mut self, cx: &mut Cx<'_>, since: Timestamp) {
+        let opened = Self::open_device(&self.params);
+        match opened.and_then(|opened| opened.start(&self.params)) {
+            Ok(source) => {
+                let away = cx.now().since(since);
+                tracing::info!("camera {} is back after {away:.1?}", self.params.device.display());
+                self.state = State::Running(source);
+                // The time of the last image does not count against it.
+                self.last = Some(self.last.map_or(cx.now(), |last| last.max(cx.now())));
+            }
+            Err(error) => {
+                tracing::debug!("{error}");
+                let next_try = cx.now() + RETRY;
+                self.state = State::Lost { since, next_try };
+                cx.resume_at(next_try);
+            }
+        }
+    }
+}
+
+impl Node for Camera {
+    type Params = CameraParams;
+
+    const NAME: &'static str = "camera";
+    const SUMMARY: &'static str = "Captures images from a camera (Video4Linux).";
+    const PORTS: &'static [Port] = Self::PORTS;
+    const LATENCY: &'static str = "the exposure and transfer of an image";
+
+    fn check(params: &CameraParams, _: &OpenCx) -> Result<(), NodeError> {
+        if let Some(path) = &params.calibration {
+            calibration::read(path)?;
+        }
+        let found = Device::open(&params.device);
+        found.map(drop).map_err(|reason| device_error(&params.device, &reason))
+    }
+
+    fn open(params: CameraParams, _: &OpenCx) -> Result<Self, NodeError> {
+        let calibration = params.calibration.as_deref().map(calibration::read).transpose()?;
+        let opened = Self::open_device(&params)?;
+        if let Some(found) = &calibration
+            && (found.width, found.height) != (params.width, params.height)
+        {
+            let (w, h) = (found.width, found.height);
+            let reason = format!("its calibration is for images of {w}x{h}");
+            return Err(device_error(&params.device, &reason));
+        }
+        let (calibration, counts) = (calibration.map(Arc::new), Counts::default());
+        Ok(Self { params, calibration, state: State::Opened(opened), last: None, counts })
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
+        match &mut self.state {
+            State::Opened(_) => {
+                let lost = State::Lost { since: cx.now(), next_try: cx.now() };
+                if let State::Opened(opened) = std::mem::replace(&mut self.state, lost) {
+                    self.state = State::Running(opened.start(&self.params)?);
+                }
+                self.capture(cx)
+            }
+            State::Running(_) => self.capture(cx),
+            State::Lost { since, next_try } if *next_try <= cx.now() => {
+                let since = *since;
+                self.reopen(cx, since);
+                Ok(())
+            }
+            State::Lost { next_try, .. } => {
+                cx.resume_at(*next_try);
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Copies an image out of the memory of the driver, or decodes it.
+///
+/// # Errors
+/// The reason why it is damaged.
+fn read(frame: &Frame<'_>, layout: &Layout, form: Form, image: &mut Image) -> Result<(), String> {
+    let Form::Pixels(format) = form else {
+        return image
+            .read_jpeg(Some(PixelFormat::Rgb8), frame.bytes)
+            .map_err(|error| error.to_string());
+    };
+    let size = |value: u32| value as usize;
+    let (width, height, stride) =
+        (size(layout.width), size(layout.height), size(layout.row_stride));
+    let to = image.reshape_padded(format, width, height, stride);
+    let to = to.map_err(|error| error.to_string())?;
+    let (needed, found) = (to.len(), frame.bytes.len());
+    // Some drivers leave out the padding of the last row.
+    let row = width * format.pixel_bytes();
+    let least = needed - stride.saturating_sub(row).min(needed);
+    if found < least {
+        return Err(format!("it has {found} bytes of {needed}"));
+    }
+    let copied = needed.min(found);
+    to[..copied].copy_from_slice(&frame.bytes[..copied]);
+    image.colorimetry = colorimetry(layout);
+    Ok(())
+}
+
+/// Meaning of YUV values, by the rules of V4L2 for what the driver leaves open.
+fn colorimetry(layout: &Layout) -> Colorimetry {
+    const REC709: u32 = 3;
+    const JPEG: u32 = 7;
+    const BT2020: u32 = 10;
+    let matrix = match (layout.encoding, layout.colorspace) {
+        (2, _) | (0, REC709) => ColorMatrix::Bt709,
+        (6 | 7, _) | (0, BT2020) => ColorMatrix::Bt2020,
+        _ => ColorMatrix::Bt601,
+    };
+    let range = match (layout.quantization, layout.colorspace) {
+        (1, _) | (0, JPEG) => ColorRange::Full,
+        _ => ColorRange::Limited,
+    };
+    Colorimetry { matrix, range }
+}
+
+/// Sets the controls that the parameters name.
+///
+/// # Errors
+/// The parameter, and what the camera accepts.
+fn set_controls(device: &Device, params: &CameraParams) -> Result<(), String> {
+    let set = |name: &str, control, value| {
+        device.set_control(control, value).map_err(|error| format!("{name}: {error}"))
+    };
+    if let Some(exposure) = params.exposure {
+        // A camera without an automatic exposure has no such switch.
+        let _ = device.set_control(Control::ExposureAuto, v4l2::EXPOSURE_MANUAL);
+        let units = (exposure.as_micros() / 100).try_into().unwrap_or(i32::MAX);
+        set("exposure", Control::Exposure, units)?;
+    }
+    if let Some(gain) = params.gain {
+        set("gain", Control::Gain, gain as i32)?;
+    }
+    if let Some(focus) = params.focus {
+        let _ = device.set_control(Control::FocusAuto, 0);
+        set("focus", Control::Focus, focus as i32)?;
+    }
+    Ok(())
+}
+
+/// Exposure time in nanoseconds; 0 if the camera does not tell it.
+fn exposure_ns(device: &Device) -> i64 {
+    device.control(Control::Exposure).map_or(0, |value| i64::from(value).saturating_mul(100_000))
+}
+
+/// Session time of the middle of an exposure. It is `now` and `now_ns` by the monotonic clock.
+fn exposed_at(now: i64, now_ns: i64, stamp: Stamp, exposure_ns: i64) -> i64 {
+    let Some(stamp_ns) = stamp.monotonic_ns else { return now };
+    let half = if stamp.is_start { exposure_ns / 2 } else { -(exposure_ns / 2) };
+    now.saturating_sub(now_ns.saturating_sub(stamp_ns)).saturating_add(half)
+}
+
+fn monotonic_ns() -> i64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec.saturating_mul(1_000_000_000).saturating_add(now.tv_nsec)
+}
+
+fn device_error(device: &Path, reason: &dyn ToString) -> NodeError {
+    NodeError::Device { name: device.display().to_string(), reason: reason.to_string() }
+}
+
+/// Cameras of this machine, sorted by path.
+pub(crate) fn list() -> Vec<CameraDevice> {
+    cameras_in(Path::new("/sys/class/video4linux"))
+}
+
+/// Cameras in the folder `class`. A camera may have several devices; only the first gives images.
+fn cameras_in(class: &Path) -> Vec<CameraDevice> {
+    let entries = std::fs::read_dir(class).into_iter().flatten().flatten();
+    let cameras = entries.filter_map(|entry| {
+        let read = |file: &str| std::fs::read_to_string(entry.path().join(file)).ok();
+        // Further devices of a camera, such as metadata, have a higher index.
+        let is_first = read("index").is_none_or(|index| index.trim() == "0");
+        let name = read("name")?.trim().to_owned();
+        let path = Path::new("/dev").join(entry.file_name());
+        let modes = Device::open(&path).and_then(|(device, _)| device.modes());
+        let modes = modes.map_err(|error| error.to_string());
+        is_first.then_some(CameraDevice { path, name, modes })
+    });
+    let mut cameras: Vec<_> = cameras.collect();
+    cameras.sort_by(|one, other| one.path.cmp(&other.path));
+    cameras
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn timestamps_are_the_middle_of_the_exposure() {
+        let stamp = |monotonic_ns, is_start| Stamp { monotonic_ns, is_start };
+        // 5 ms ago, with an exposure of 8 ms.
+        let check = |stamp| exposed_at(1_000_000_000, 70_000_000_000, stamp, 8_000_000);
+        assert_eq!(check(stamp(Some(69_995_000_000), true)), 999_000_000);
+        assert_eq!(check(stamp(Some(69_995_000_000), false)), 991_000_000);
+        assert_eq!(check(stamp(None, true)), 1_000_000_000, "another clock");
+    }
+
+    #[test]
+    fn colors_that_the_driver_leaves_open_follow_the_rules_of_v4l2() {
+        let check = |colorspace, encoding, quantization, expected| {
+            let layout = Layout { colorspace, encoding, quantization, ..LAYOUT };
+            let Colorimetry { matrix, range } = colorimetry(&layout);
+            assert_eq!((matrix, range), expected, "{colorspace} {encoding} {quantization}");
+        };
+        use ColorMatrix::{Bt601, Bt709, Bt2020};
+        use ColorRange::{Full, Limited};
+        check(8, 0, 0, (Bt601, Limited));
+        check(3, 0, 0, (Bt709, Limited));
+        check(7, 0, 0, (Bt601, Full));
+        check(8, 2, 1, (Bt709, Full));
+        check(10, 0, 2, (Bt2020, Limited));
+    }
+
+    const LAYOUT: Layout = Layout {
+        fourcc: *b"YUYV",
+        width: 4,
+        height: 2,
+        row_stride: 16,
+        colorspace: 0,
+        encoding: 0,
+        quantization: 0,
+    };
+
+    #[test]
+    fn images_are_copied_with_their_padding_and_short_ones_are_damaged() {
+        let layout = LAYOUT;
+        let read_all = |bytes: &[u8]| {
+            let stamp = Stamp { monotonic_ns: None, is_start: false };
+            let frame = Frame { bytes, sequence: 0, is_damaged: false, stamp };
+            let mut image = Image::default();
+            read(&frame, &layout, Form::Pixels(PixelFormat::Yuyv), &mut image)?;
+            Ok::<_, String>(image.rows().map(<[u8]>::to_vec).collect::<Vec<_>>())
+        };
+        let bytes: Vec<u8> = (0..32).collect();
+        let rows = [(0..8).collect::<Vec<u8>>(), (16..24).collect()];
+        assert_eq!(read_all(&bytes).unwrap(), rows);
+        assert_eq!(read_all(&bytes[..24]).unwrap(), rows, "without the padding of the last row");
+        assert_eq!(read_all(&bytes[..23]).unwrap_err(), "it has 23 bytes of 32");
+    }
+
+    #[test]
+    fn cameras_are_listed_once() {
+        let class = tempfile::tempdir().unwrap();
+        for (video, index, name) in
+            [("video2", "0", "Depth"), ("video0", "0", "Webcam"), ("video1", "1", "Webcam")]
+        {
+            let folder = class.path().join(video);
+            std::fs::create_dir(&folder).unwrap();
+            std::fs::write(folder.join("index"), format!("{index}\n")).unwrap();
+            std::fs::write(folder.join("name"), format!("{name}\n")).unwrap();
+        }
+        let found = cameras_in(class.path()).into_iter().map(|one| (one.path, one.name));
+        let expected = [("/dev/video0", "Webcam"), ("/dev/video2", "Depth")];
+        let expected = expected.map(|(path, name)| (path.into(), name.to_owned()));
+        assert_eq!(found.collect::<Vec<(PathBuf, String)>>(), expected);
+        assert!(cameras_in(&class.path().join("none")).is_empty());
+    }
+}
