@@ -208,6 +208,18 @@ impl Image {
         jpeg::decode(self, format, file).map_err(|reason| ImageError::Jpeg { reason })
     }
 
+    /// Decodes a PNG or JPEG file into this image, with the pixel format of the file.
+    ///
+    /// # Errors
+    /// [`ImageError::Png`] and [`ImageError::Jpeg`].
+    pub fn read_file(&mut self, file: &[u8]) -> Result<(), ImageError> {
+        if file.starts_with(&jpeg::START) {
+            return self.read_jpeg(None, file);
+        }
+        *self = png::decode_any(file)?;
+        Ok(())
+    }
+
     /// Decodes a PNG file written by [`Image::to_png`].
     ///
     /// # Errors

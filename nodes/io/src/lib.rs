@@ -6,11 +6,12 @@
 //! | [`WavSink`] | writes a WAV file, or simulates a loudspeaker with one |
 //! | [`EventLog`] | writes one line per packet, as text or JSON |
 //! | [`ImageWriter`] | writes images to PNG files |
+//! | [`VideoSource`] | reads a video file, a folder of images, or a pipe |
 //! | [`TestPattern`] | generates images of a moving pattern |
 //!
 //! Begin with `wav_source.rs`, a source that follows the session clock, and `image_writer.rs`, a
 //! short sink. `output.rs` creates files and makes their errors; `sound_file.rs` reads
-//! samples.
+//! samples and `video_file.rs` images.
 //!
 //! To add a node, write `src/<node>.rs` and add its three lines here.
 
@@ -21,6 +22,8 @@ mod sound_file;
 mod test_pattern;
 #[cfg(test)]
 mod testing;
+mod video_file;
+mod video_source;
 mod wav_sink;
 mod wav_source;
 
@@ -28,6 +31,7 @@ pub use event_log::{EventLog, EventLogParams, LogFormat};
 pub use image_writer::{ImageWriter, ImageWriterParams};
 pub use sound_file::Encoding;
 pub use test_pattern::{TestPattern, TestPatternParams};
+pub use video_source::{VideoDecoder, VideoSource, VideoSourceParams};
 pub use wav_sink::{SampleFormat, WavSink, WavSinkParams};
 pub use wav_source::{Mix, Pace, WavSource, WavSourceParams};
 
@@ -36,6 +40,7 @@ pub const NODES: &[afferent_graph::NodeEntry] = &[
     afferent_graph::NodeDef::of::<EventLog>,
     afferent_graph::NodeDef::of::<ImageWriter>,
     afferent_graph::NodeDef::of::<TestPattern>,
+    afferent_graph::NodeDef::of::<VideoSource>,
     afferent_graph::NodeDef::of::<WavSink>,
     afferent_graph::NodeDef::of::<WavSource>,
 ];

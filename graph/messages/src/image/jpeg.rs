@@ -17,6 +17,9 @@ pub(crate) const FORMATS: [PixelFormat; 3] =
 /// least two bits.
 const MAX_EXPANSION: usize = 1024;
 
+/// Marker at the start of a file.
+pub(super) const START: [u8; 2] = [0xff, 0xd8];
+
 /// Marker at the end of a file.
 const END: [u8; 2] = [0xff, 0xd9];
 

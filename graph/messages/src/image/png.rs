@@ -99,6 +99,24 @@ pub(super) fn decode(format: PixelFormat, file: &[u8]) -> Result<Image, ImageErr
     Ok(image)
 }
 
+/// Decodes `file` to the format that has its colors.
+pub(super) fn decode_any(file: &[u8]) -> Result<Image, ImageError> {
+    let fault = |reason: String| ImageError::Png { reason };
+    let limits = Limits { bytes: Image::MAX_BYTES };
+    let mut decoder = Decoder::new_with_limits(Cursor::new(file), limits);
+    let header = decoder.read_header_info().map_err(|error| fault(error.to_string()))?;
+    let found = (header.color_type, header.bit_depth);
+    let known = [PixelFormat::Mono8, PixelFormat::Mono16, PixelFormat::Rgb8, PixelFormat::Rgba8];
+    let format = known.into_iter().find(|format| layout(*format) == found).ok_or_else(|| {
+        let (color, bits) = (found.0, found.1 as u8);
+        fault(format!(
+            "pixels of the kind {color:?} with {bits} bits are not supported; gray with 8 or 16 \
+             bits, RGB and RGBA with 8 bits are"
+        ))
+    })?;
+    decode(format, file)
+}
+
 /// The chunk with the meaning of the pixels, if `file` has one ahead of its image data.
 pub(super) fn meaning(file: &[u8]) -> Option<&[u8]> {
     let mut rest = file.get(8..)?;
