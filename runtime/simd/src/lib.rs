@@ -12,6 +12,7 @@
 //! | [`fft`]       | Fourier transforms of real and complex signals                            |
 //! | [`gemm`]      | `f32` GEMM that packs its operands on each call, and GEMV                 |
 //! | [`igemm`]     | `f32` GEMM with prepacked weights, dense or through an indirection buffer |
+//! | `image`       | images to tensors: sampling, color conversion, normalization (feature `std`) |
 //! | [`isa`]       | instruction sets: detection, and code compiled for each                   |
 //! | [`lut`]       | lookup tables for functions of int8 values                                |
 //! | [`math`]      | elementwise functions                                                     |
@@ -37,6 +38,8 @@ mod error;
 pub mod fft;
 pub mod gemm;
 pub mod igemm;
+#[cfg(feature = "std")]
+pub mod image;
 pub mod isa;
 pub mod lut;
 pub mod math;

@@ -85,6 +85,35 @@ pub trait Simd: Copy + Send + Sync + 'static {
         unsafe { self.load_ptr(all.as_ptr().cast()) }.to_bits()
     }
 
+    /// Loads four bytes for each lane out of windows of 16 bytes. Lanes `4k` to `4k + 3` read the
+    /// window at `ptr + offsets[k]`: byte `b` of lane `l` is the byte with the index
+    /// `indices[4 * l + b]`, or zero if that index is 128.
+    ///
+    /// # Safety
+    /// There is an offset for each four lanes, and four indices for each lane, each below 16 or 128.
+    /// Each window is valid for reads.
+    #[inline(always)]
+    unsafe fn load_windows_ptr(
+        self,
+        ptr: *const u8,
+        offsets: *const u32,
+        indices: *const u8,
+    ) -> Self::I32 {
+        let mut all = [0_i32; 16];
+        for (lane, to) in all.iter_mut().enumerate().take(Self::LANES) {
+            // SAFETY: the caller guarantees an offset for each four lanes.
+            let offset = unsafe { offsets.wrapping_add(lane / 4).read() };
+            // SAFETY: the caller guarantees the window, which needs no alignment.
+            let window = unsafe { ptr.wrapping_add(offset as usize).cast::<[u8; 16]>().read() };
+            // SAFETY: the caller guarantees four indices for each lane.
+            let indices = unsafe { indices.wrapping_add(4 * lane).cast::<[u8; 4]>().read() };
+            let byte = |index: u8| window.get(usize::from(index)).copied().unwrap_or(0);
+            *to = i32::from_le_bytes(indices.map(byte));
+        }
+        // SAFETY: the array holds 16 values.
+        unsafe { self.load_ptr(all.as_ptr().cast()) }.to_bits()
+    }
+
     /// Loads `2 * LANES` int8 values of each of three rows and adds [`Simd::DOT4_OFFSET`]. Each
     /// lane of the result holds one byte of each row and a zero byte. The vectors are interleaved
     /// (see [`Int::interleave_i16`]).

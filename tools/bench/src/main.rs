@@ -25,6 +25,7 @@ mod flow;
 mod gemm;
 mod generate;
 mod hop;
+mod image;
 mod load;
 #[cfg(feature = "net")]
 mod machine_hop;
@@ -84,6 +85,7 @@ enum Command {
     Gemm(gemm::Options),
     Generate(generate::Options),
     Hop(hop::Options),
+    Image(image::Options),
     Load(load::Options),
     #[command(hide = true)]
     LoadOnce(load::OnceOptions),
@@ -136,6 +138,7 @@ fn main() -> anyhow::Result<()> {
         Command::Gemm(options) => gemm::run(&options)?,
         Command::Generate(options) => generate::run(&options)?,
         Command::Hop(options) => return show(hop::run(&options, cli.json)?, cli.update.as_deref()),
+        Command::Image(options) => image::run(&options)?,
         Command::Load(options) => load::run(&options)?,
         Command::LoadOnce(options) => return load::once(&options),
         Command::Models(options) => models::run(&options)?,

@@ -85,6 +85,17 @@ fn lane_mask(len: usize) -> __m256i {
     unsafe { _mm256_loadu_si256(window.as_ptr().cast()) }
 }
 
+/// Loads 16 bytes at each of two offsets.
+///
+/// # Safety
+/// Both are valid for reads, and the processor has AVX2.
+#[inline(always)]
+pub(super) unsafe fn load_windows(ptr: *const u8, [a, b]: [u32; 2]) -> __m256i {
+    let (a, b) = (ptr.wrapping_add(a as usize), ptr.wrapping_add(b as usize));
+    // SAFETY: guaranteed by the caller.
+    unsafe { _mm256_loadu2_m128i(b.cast(), a.cast()) }
+}
+
 impl Simd for Avx2 {
     const LANES: usize = 8;
     const REGISTERS: usize = 16;
@@ -135,6 +146,21 @@ impl Simd for Avx2 {
             // SAFETY: the caller guarantees `len` elements.
             unsafe { ptr.wrapping_add(lane).write(byte.cast_signed()) }
         }
+    }
+    #[inline(always)]
+    unsafe fn load_windows_ptr(
+        self,
+        ptr: *const u8,
+        offsets: *const u32,
+        indices: *const u8,
+    ) -> I32s {
+        // SAFETY: the caller guarantees an offset for each window.
+        let offsets = unsafe { offsets.cast::<[u32; 2]>().read_unaligned() };
+        // SAFETY: the caller guarantees both windows.
+        let windows = unsafe { load_windows(ptr, offsets) };
+        // SAFETY: the caller guarantees 32 indices, the token the instruction.
+        let indices = unsafe { _mm256_loadu_si256(indices.cast()) };
+        I32s(op!(_mm256_shuffle_epi8(windows, indices)))
     }
     #[inline(always)]
     unsafe fn load_widened_i8_ptr(self, ptr: *const i8) -> I32s {

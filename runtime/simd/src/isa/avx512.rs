@@ -8,6 +8,7 @@ use core::{
     ops::{Add, BitAnd, BitOr, Div, Mul, Neg, Not, Sub},
 };
 
+use super::avx2::load_windows;
 use crate::{Float, Int, Mask, Routine, Simd};
 
 /// Token: the processor has AVX-512.
@@ -216,6 +217,24 @@ impl Simd for Avx512 {
     unsafe fn store_i8_ptr(self, value: I32s, ptr: *mut i8, len: usize) {
         // SAFETY: the caller guarantees `len` elements, the token the instructions.
         op!(_mm_mask_storeu_epi8(ptr, lane_mask(len), _mm512_cvtsepi32_epi8(value.0)));
+    }
+    #[inline(always)]
+    unsafe fn load_windows_ptr(
+        self,
+        ptr: *const u8,
+        offsets: *const u32,
+        indices: *const u8,
+    ) -> I32s {
+        // SAFETY: the caller guarantees an offset for each window.
+        let [a, b, c, d] = unsafe { offsets.cast::<[u32; 4]>().read_unaligned() };
+        // SAFETY: the caller guarantees the windows.
+        let low = unsafe { load_windows(ptr, [a, b]) };
+        // SAFETY: as above.
+        let high = unsafe { load_windows(ptr, [c, d]) };
+        // SAFETY: the caller guarantees 64 indices, the token the instruction.
+        let indices = unsafe { _mm512_loadu_si512(indices.cast()) };
+        let windows = op!(_mm512_inserti64x4::<1>(_mm512_castsi256_si512(low), high));
+        I32s(op!(_mm512_shuffle_epi8(windows, indices)))
     }
     #[inline(always)]
     unsafe fn load_widened_i8_ptr(self, ptr: *const i8) -> I32s {

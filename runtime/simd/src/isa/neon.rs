@@ -124,6 +124,21 @@ impl<const DOT: bool> Simd for Neon<DOT> {
         }
     }
     #[inline(always)]
+    unsafe fn load_windows_ptr(
+        self,
+        ptr: *const u8,
+        offsets: *const u32,
+        indices: *const u8,
+    ) -> I32s {
+        // SAFETY: the caller guarantees an offset.
+        let offset = unsafe { offsets.read() } as usize;
+        // SAFETY: the caller guarantees the window.
+        let window = unsafe { vld1q_u8(ptr.wrapping_add(offset)) };
+        // SAFETY: the caller guarantees 16 indices.
+        let indices = unsafe { vld1q_u8(indices) };
+        I32s(op!(vreinterpretq_s32_u8(vqtbl1q_u8(window, indices))))
+    }
+    #[inline(always)]
     unsafe fn load_widened_i8_ptr(self, ptr: *const i8) -> I32s {
         // SAFETY: the caller guarantees eight values.
         I32s(unsafe { vreinterpretq_s32_s16(vmovl_s8(vld1_s8(ptr))) })
