@@ -32,6 +32,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "runtime/executor",
             "runtime/package",
             "runtime/text",
+            "runtime/simd",
             "graph/core",
             "graph/messages",
         ],
