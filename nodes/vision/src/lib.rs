@@ -2,26 +2,35 @@
 //!
 //! | node | purpose |
 //! |---|---|
+//! | [`Detect`] | finds objects in images with a model |
 //! | [`ImageView`] | converts images to another size and pixel format |
 //! | [`Track`] | gives detected objects numbers that last from image to image |
 //!
-//! Begin with `track.rs`. `boxes.rs` has boxes in an image, their overlap and non-maximum suppression;
-//! `fit.rs` fits images to another size; `pixels.rs` gives images to the kernel for images.
-//! `assignment.rs` pairs two lists at the lowest cost.
+//! Begin with `detect.rs`, and `model_image.rs`, which makes the input of a model from an image and
+//! maps results back to the source image. `fit.rs` fits images to another size; `pixels.rs` gives
+//! images to the kernel for images; `vision_model.rs` loads and runs a model; `boxes.rs` has boxes
+//! in an image, their overlap and non-maximum suppression; `assignment.rs` pairs two lists at the
+//! lowest cost.
 //!
 //! To add a node, write `src/<node>.rs` and add its lines below.
 
 mod assignment;
 pub mod boxes;
+mod detect;
 pub mod fit;
 mod image_view;
+pub mod model_image;
 pub mod pixels;
 mod track;
+mod ultralytics;
+mod vision_model;
 
 use afferent_graph::{NodeDef, NodeEntry};
 
+pub use detect::{Detect, DetectParams};
 pub use image_view::{ImageView, ImageViewParams, Resampling, ViewFormat};
 pub use track::{Track, TrackParams};
 
 /// All nodes of this crate, in alphabetical order.
-pub const NODES: &[NodeEntry] = &[NodeDef::of::<ImageView>, NodeDef::of::<Track>];
+pub const NODES: &[NodeEntry] =
+    &[NodeDef::of::<Detect>, NodeDef::of::<ImageView>, NodeDef::of::<Track>];

@@ -9,6 +9,7 @@
 //! variants:                     # the first variant with an available backend is loaded
 //!   - {file: vad_xnnpack.pte, backend: XnnpackBackend, precision: fp32, bytes: 1, sha256: "…"}
 //!   - {file: vad_portable.pte, backend: portable, precision: fp32, bytes: 1, sha256: "…"}
+//! image: {size: [640, 640], resize: letterbox, scale: 0.0039}  # see [`ImageInput`]
 //! labels: []                    # class names of a classifier, in order
 //! tokenizer: tokenizer.json     # language models
 //! chat: {user: "<|user|> {text}<|end|>", answer: "<|assistant|>", end: "<|end|>"}  # see [`Chat`]
@@ -27,9 +28,11 @@
 //! Begin with [`ModelPackage::open`]; [`Manifest`] has all fields of `model.yaml`.
 
 mod cache;
+mod image;
 mod manifest;
 mod package;
 
 pub use cache::{ModelCache, StoreError};
+pub use image::{Color, ImageInput, Resampling, Resize};
 pub use manifest::{Chat, Decision, Decoder, Manifest, Quality, Threshold, Tool, Variant};
 pub use package::{ModelPackage, PackageError};

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use indexmap::IndexMap;
 use serde::{Deserialize, de::IgnoredAny};
 
+use crate::image::ImageInput;
+
 /// Contents of `model.yaml`.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -19,6 +21,8 @@ pub struct Manifest {
     pub contract: String,
     /// Sample rate of the input audio in Hz.
     pub sample_rate: Option<u32>,
+    /// Preparation of the images of a vision model.
+    pub image: Option<ImageInput>,
     /// Programs, in order of preference.
     pub variants: Vec<Variant>,
     /// Class names of a classifier, in the order of its outputs.

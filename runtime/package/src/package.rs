@@ -9,7 +9,7 @@ use std::{
 
 use afferent_runtime::{Model, ModelError, ModelFile, ModelOptions};
 
-use crate::{Manifest, ModelCache, Variant, cache::copy};
+use crate::{ImageInput, Manifest, ModelCache, Variant, cache::copy};
 
 /// Model package on disk.
 #[derive(Debug, Clone)]
@@ -134,6 +134,7 @@ impl ModelPackage {
             return Err(invalid(format!("{file:?} must be a path in the package folder")));
         }
         manifest.decision.check(&manifest.labels).map_err(invalid)?;
+        manifest.image.as_ref().map_or(Ok(()), ImageInput::check).map_err(invalid)?;
         Ok(Self { folder: path.to_owned(), manifest })
     }
 

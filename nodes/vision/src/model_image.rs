@@ -1,0 +1,308 @@
+//! Images as the input of a model, and results back in the pixels of the source image.
+//!
+//! [`ModelImage`] is the one owner of this mapping: it resizes, converts and normalizes an image in one
+//! pass, and knows where a point of the model lies in the image and in its source.
+
+use afferent_core::{ScalarType, Tensor, TensorView, f16};
+use afferent_messages::{Affine, Image, vision::Box2d};
+use afferent_package::{Color, ImageInput, Resampling, Resize};
+use afferent_simd::{
+    Isa,
+    image::{Channels, Order, Plan, Sampling, Source, Target},
+};
+
+use crate::{
+    boxes::Edges,
+    fit::{Fit, crop},
+    pixels::{source_of, with_planes},
+};
+
+/// Input tensor of a model for one image.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct InputShape {
+    /// Width in pixels.
+    pub width: usize,
+    /// Height in pixels.
+    pub height: usize,
+    /// Number of channels: 1 or 3.
+    pub channels: usize,
+    /// True for `[1, height, width, channels]`, false for `[1, channels, height, width]`.
+    pub is_channels_last: bool,
+    /// `f32`, `f16` or `u8`.
+    pub dtype: ScalarType,
+}
+
+impl InputShape {
+    /// The shape of a tensor with these sizes.
+    ///
+    /// # Errors
+    /// The shapes and types that are accepted.
+    pub fn of(sizes: &[usize], dtype: ScalarType) -> Result<Self, String> {
+        let is_channels = |size: usize| size == 1 || size == 3;
+        let wrong = || {
+            format!(
+                "the input {sizes:?} of {dtype:?} is not an image; it must be [1, 3, height, width], \
+                 [1, height, width, 3], or with 1 channel, of f32, f16 or u8"
+            )
+        };
+        if !matches!(dtype, ScalarType::Float | ScalarType::Half | ScalarType::Byte) {
+            return Err(wrong());
+        }
+        let (channels, height, width, is_channels_last) = match *sizes {
+            [1, channels, height, width] if is_channels(channels) => {
+                (channels, height, width, false)
+            }
+            [1, height, width, channels] if is_channels(channels) => {
+                (channels, height, width, true)
+            }
+            _ => return Err(wrong()),
+        };
+        match width > 0 && height > 0 {
+            true => Ok(Self { width, height, channels, is_channels_last, dtype }),
+            false => Err(wrong()),
+        }
+    }
+
+    fn sizes(&self) -> [usize; 4] {
+        match self.is_channels_last {
+            true => [1, self.height, self.width, self.channels],
+            false => [1, self.channels, self.height, self.width],
+        }
+    }
+}
+
+/// Prepares images for a model.
+pub struct ModelImage {
+    shape: InputShape,
+    settings: ImageInput,
+    input: Tensor,
+    /// Tables for the last size of images.
+    plan: Option<(Source, Affine, Plan)>,
+    /// Where pixels of the last input lie in its image.
+    to_image: Affine,
+    /// Where pixels of the last image lie in its source.
+    to_source: Affine,
+    /// Width and height of the last image.
+    size: [usize; 2],
+}
+
+impl ModelImage {
+    /// Prepares images for an input of `shape`; settings that are absent are those of a letterbox of
+    /// RGB values from 0 to 1 with bilinear interpolation.
+    ///
+    /// # Errors
+    /// The setting that does not match the shape, or that the memory is too small.
+    pub fn new(shape: InputShape, settings: &ImageInput) -> Result<Self, String> {
+        if let Some([width, height]) = settings.size
+            && [width, height] != [shape.width, shape.height]
+        {
+            return Err(format!(
+                "image.size is {width} x {height}, but the program takes {} x {}",
+                shape.width, shape.height
+            ));
+        }
+        let default = ImageInput {
+            resize: Some(Resize::Letterbox),
+            crop_fraction: Some(1.0),
+            pad: Some(114.0),
+            color: Some(if shape.channels == 1 { Color::Gray } else { Color::Rgb }),
+            scale: Some(1.0 / 255.0),
+            mean: Some([0.0; 3]),
+            std: Some([1.0; 3]),
+            resampling: Some(Resampling::Bilinear),
+            ..ImageInput::default()
+        };
+        let settings = settings.or(&default);
+        let channels = if settings.color == Some(Color::Gray) { 1 } else { 3 };
+        if channels != shape.channels {
+            return Err(format!(
+                "image.color has {channels} channels, but the program takes {}",
+                shape.channels
+            ));
+        }
+        let input = Tensor::try_zeros(shape.dtype, &shape.sizes());
+        let input = input.map_err(|error| error.to_string())?;
+        let (to_image, to_source) = (Affine::IDENTITY, Affine::IDENTITY);
+        Ok(Self { shape, settings, input, plan: None, to_image, to_source, size: [0; 2] })
+    }
+
+    /// Shape of the input.
+    pub fn shape(&self) -> &InputShape {
+        &self.shape
+    }
+
+    /// Makes the input of the model from the whole image.
+    ///
+    /// # Errors
+    /// [`ModelImage::prepare_region`].
+    pub fn prepare(&mut self, image: &Image) -> Result<TensorView<'_>, String> {
+        let fit = self.fit(image.width(), image.height());
+        self.prepare_region(image, &fit)
+    }
+
+    /// Makes the input of the model from the region of the image that `to_image` maps its pixels to.
+    ///
+    /// # Errors
+    /// The pixel format that is not supported.
+    pub fn prepare_region(
+        &mut self,
+        image: &Image,
+        to_image: &Affine,
+    ) -> Result<TensorView<'_>, String> {
+        let source = source_of(image)?;
+        let is_known = matches!(
+            &self.plan, Some((known, transform, _)) if known == &source && transform == to_image
+        );
+        if !is_known {
+            let plan = self.plan_for(source, to_image)?;
+            self.plan = Some((source, *to_image, plan));
+        }
+        (self.to_image, self.to_source) = (*to_image, image.to_source);
+        self.size = [image.width(), image.height()];
+        let Some((.., plan)) = &mut self.plan else { return Ok(self.input.view()) };
+        let (isa, input) = (Isa::best(), &mut self.input);
+        let run = with_planes(image, |planes| match self.shape.dtype {
+            ScalarType::Half => input.data_mut::<f16>().map(|out| plan.run(isa, planes, out)),
+            ScalarType::Byte => input.data_mut::<u8>().map(|out| plan.run(isa, planes, out)),
+            _ => input.data_mut::<f32>().map(|out| plan.run(isa, planes, out)),
+        });
+        run.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
+        Ok(self.input.view())
+    }
+
+    /// The input of the last call.
+    pub fn input(&self) -> TensorView<'_> {
+        self.input.view()
+    }
+
+    /// Map from pixels of the model to those of an image of this size.
+    fn fit(&self, width: usize, height: usize) -> Affine {
+        let (image, size) = ([width, height], [self.shape.width, self.shape.height]);
+        match self.settings.resize {
+            Some(Resize::Stretch) => Fit::Stretch.to_image(image, size),
+            Some(Resize::Crop) => crop(image, size, self.settings.crop_fraction.unwrap_or(1.0)),
+            Some(Resize::Letterbox) | None => Fit::Letterbox.to_image(image, size),
+        }
+    }
+
+    fn plan_for(&self, source: Source, to_image: &Affine) -> Result<Plan, String> {
+        let settings = &self.settings;
+        let is_gray = self.shape.channels == 1;
+        let channels = match settings.color {
+            _ if is_gray => Channels::Gray,
+            Some(Color::Bgr) => Channels::Bgr,
+            _ => Channels::Rgb,
+        };
+        let target = Target {
+            width: self.shape.width,
+            height: self.shape.height,
+            channels,
+            order: if self.shape.is_channels_last { Order::Nhwc } else { Order::Nchw },
+            pad: settings.pad.unwrap_or(114.0),
+            scale: settings.scale.unwrap_or(1.0 / 255.0),
+            mean: settings.mean.unwrap_or([0.0; 3]),
+            std: settings.std.unwrap_or([1.0; 3]),
+        };
+        let sampling = match settings.resampling {
+            Some(Resampling::Nearest) => Sampling::Nearest,
+            Some(Resampling::AntialiasBilinear) => Sampling::AntialiasBilinear,
+            Some(Resampling::AntialiasBicubic) => Sampling::AntialiasBicubic,
+            Some(Resampling::Bilinear) | None => Sampling::Bilinear,
+        };
+        let plan = Plan::new(source, target, to_image.0, sampling);
+        plan.map_err(|error| error.to_string())
+    }
+
+    /// Map from pixels of the last input to those of the source image.
+    pub fn to_source(&self) -> Affine {
+        self.to_source.after(&self.to_image)
+    }
+
+    /// A box of the last input, clipped to the image, as a box of the source image; `None` if it lies
+    /// outside.
+    pub fn box_in_source(&self, edges: Edges) -> Option<Box2d> {
+        let [left, top, right, bottom] = edges.0.map(f64::from);
+        let [one, other] = [[left, top], [right, bottom]].map(|corner| self.to_image.apply(corner));
+        let clip = |value: f64, axis: usize| value.clamp(0.0, self.size[axis] as f64);
+        let [one, other] = [one, other].map(|[x, y]| [clip(x, 0), clip(y, 1)]);
+        if one[0] >= other[0] || one[1] >= other[1] {
+            return None;
+        }
+        let [one, other] = [one, other].map(|corner| self.to_source.apply(corner));
+        // A source that is mirrored or turned by right angles swaps the corners.
+        let least = [0, 1].map(|axis| one[axis].min(other[axis]) as f32);
+        let most = [0, 1].map(|axis| one[axis].max(other[axis]) as f32);
+        Some(Box2d::from_corners(least, most))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use afferent_messages::PixelFormat;
+
+    use super::*;
+
+    fn shape(width: usize, height: usize) -> InputShape {
+        InputShape::of(&[1, 3, height, width], ScalarType::Float).unwrap()
+    }
+
+    fn image(width: usize, height: usize) -> Image {
+        let bytes: Vec<u8> = (0..width * height * 3).map(|at| (at % 251) as u8).collect();
+        Image::new(PixelFormat::Rgb8, width, height, width * 3, &bytes).unwrap()
+    }
+
+    #[test]
+    fn shapes_of_inputs() {
+        let found = InputShape::of(&[1, 192, 256, 3], ScalarType::Byte).unwrap();
+        assert_eq!((found.width, found.height, found.is_channels_last), (256, 192, true));
+        assert_eq!(InputShape::of(&[1, 1, 32, 320], ScalarType::Half).unwrap().channels, 1);
+        for sizes in [&[3, 64, 64][..], &[2, 3, 64, 64], &[1, 4, 64, 64], &[1, 3, 0, 64]] {
+            assert!(InputShape::of(sizes, ScalarType::Float).unwrap_err().contains("height"));
+        }
+        assert!(InputShape::of(&[1, 3, 64, 64], ScalarType::Long).is_err());
+    }
+
+    #[test]
+    fn pixels_and_boxes_are_mapped_to_the_model_and_back() {
+        let mut model = ModelImage::new(shape(64, 64), &ImageInput::default()).unwrap();
+        let mut image = image(128, 96);
+        // A crop at (10, 20) of a source with twice the size.
+        image.to_source = Affine::scale_and_shift([2.0; 2], [10.0, 20.0]);
+        let input = model.prepare(&image).unwrap();
+        let values = input.data::<f32>().unwrap();
+        assert_eq!(values.len(), 3 * 64 * 64);
+        assert!(values[..8 * 64].iter().all(|value| (value - 114.0 / 255.0).abs() < 1e-6));
+        // The mean of four pixels: the scale is 2.
+        let byte = |x: usize, y: usize| f32::from(image.bytes()[(y * 128 + x) * 3]);
+        let expected = (byte(0, 0) + byte(1, 0) + byte(0, 1) + byte(1, 1)) / 4.0 / 255.0;
+        assert!((values[8 * 64] - expected).abs() < 1e-4, "{} {expected}", values[8 * 64]);
+        let found = model.box_in_source(Edges([16.0, 8.0, 80.0, 24.0])).unwrap();
+        // In the image (32, 0) to (128, 32), which is its right edge.
+        assert_eq!(found, Box2d::from_corners([74.0, 20.0], [266.0, 84.0]));
+        assert_eq!(model.box_in_source(Edges([0.0, 0.0, 64.0, 7.0])), None, "in the border");
+    }
+
+    #[test]
+    fn crops_keep_the_middle() {
+        let settings = ImageInput {
+            resize: Some(Resize::Crop),
+            crop_fraction: Some(0.5),
+            ..ImageInput::default()
+        };
+        let model = ModelImage::new(shape(50, 50), &settings).unwrap();
+        let fit = model.fit(400, 200);
+        assert_eq!((fit.apply([0.0; 2]), fit.apply([50.0; 2])), ([150.0, 50.0], [250.0, 150.0]));
+    }
+
+    #[test]
+    fn settings_and_formats_that_do_not_fit_are_refused() {
+        let told = |settings: ImageInput| ModelImage::new(shape(64, 64), &settings).err().unwrap();
+        let size = ImageInput { size: Some([32, 64]), ..ImageInput::default() };
+        assert!(told(size).contains("image.size is 32 x 64"));
+        let gray = ImageInput { color: Some(Color::Gray), ..ImageInput::default() };
+        assert!(told(gray).contains("image.color has 1 channels"));
+        let mut model = ModelImage::new(shape(8, 8), &ImageInput::default()).unwrap();
+        let depth = Image::new(PixelFormat::Depth16, 2, 2, 4, &[0; 8]).unwrap();
+        assert!(model.prepare(&depth).unwrap_err().contains("16UC1"));
+    }
+}

@@ -1,0 +1,74 @@
+//! Folders that Ultralytics writes with `format=executorch`: `metadata.yaml` and a program.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use serde::Deserialize;
+
+/// An exported model.
+#[derive(Debug)]
+pub(crate) struct Export {
+    pub(crate) program: PathBuf,
+    /// Names of the classes, by their index.
+    pub(crate) labels: Vec<String>,
+}
+
+/// Fields of `metadata.yaml` that are read.
+#[derive(Deserialize)]
+struct Metadata {
+    names: BTreeMap<usize, String>,
+}
+
+/// The export in the folder `path`; `None` if it is something else.
+///
+/// # Errors
+/// The file that is missing or damaged.
+pub(crate) fn find(path: &Path) -> Result<Option<Export>, String> {
+    let file = path.join("metadata.yaml");
+    if path.join("model.yaml").exists() || !file.exists() {
+        return Ok(None);
+    }
+    let wrong = |reason: String| format!("{}: {reason}", file.display());
+    let text = fs::read_to_string(&file).map_err(|error| wrong(error.to_string()))?;
+    let metadata: Metadata =
+        serde_saphyr::from_str(&text).map_err(|error| wrong(error.to_string()))?;
+    let entries = fs::read_dir(path).map_err(|error| wrong(error.to_string()))?;
+    let is_program = |path: &PathBuf| path.extension().is_some_and(|end| end == "pte");
+    let mut programs = entries.filter_map(|entry| Some(entry.ok()?.path())).filter(is_program);
+    let program =
+        programs.next().ok_or_else(|| wrong("there is no .pte file beside it".to_owned()))?;
+    if programs.next().is_some() {
+        return Err(wrong("there are several .pte files beside it; name one of them".to_owned()));
+    }
+    let len = metadata.names.keys().next_back().map_or(0, |last| last + 1);
+    if len > 1 << 20 {
+        return Err(wrong(format!("it names class {}", len - 1)));
+    }
+    let labels = (0..len).map(|index| metadata.names.get(&index).cloned().unwrap_or_default());
+    Ok(Some(Export { program, labels: labels.collect() }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exports_are_found_with_the_names_of_their_classes() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(find(folder.path()).unwrap().is_none());
+        let metadata = "description: YOLO11n\nstride: 32\nimgsz:\n- 640\n- 640\nnames:\n  0: person\n  2: car\n";
+        fs::write(folder.path().join("metadata.yaml"), metadata).unwrap();
+        assert!(find(folder.path()).unwrap_err().contains("no .pte file"));
+        fs::write(folder.path().join("model.pte"), "").unwrap();
+        let found = find(folder.path()).unwrap().unwrap();
+        assert_eq!(found.labels, ["person", "", "car"]);
+        assert!(found.program.ends_with("model.pte"));
+        fs::write(folder.path().join("other.pte"), "").unwrap();
+        assert!(find(folder.path()).unwrap_err().contains("several"));
+        fs::write(folder.path().join("metadata.yaml"), "names: [a").unwrap();
+        assert!(find(folder.path()).unwrap_err().contains("metadata.yaml"));
+    }
+}

@@ -1,0 +1,117 @@
+//! A model that gets one image.
+
+use std::path::{Path, PathBuf};
+
+use afferent_core::TensorView;
+use afferent_graph::{NodeError, OpenCx};
+use afferent_messages::Image;
+use afferent_package::{ImageInput, ModelPackage};
+use afferent_runtime::{Input, Model, ModelOptions, ModelOutputs, program::Value};
+
+use crate::{
+    model_image::{InputShape, ModelImage},
+    ultralytics,
+};
+
+/// A model with the method `forward`, whose first input is an image.
+pub(crate) struct VisionModel {
+    model: Model,
+    path: PathBuf,
+    image: ModelImage,
+    /// Names of the classes; empty if they are not known.
+    labels: Vec<String>,
+    outputs: Vec<Vec<usize>>,
+}
+
+impl VisionModel {
+    /// Loads the package or program at `path`, or the folder of an Ultralytics export. `defaults` are
+    /// the settings of the image, where the package gives none, for outputs of these sizes.
+    ///
+    /// # Errors
+    /// [`NodeError::Model`].
+    pub(crate) fn open(
+        path: &Path,
+        task: &'static str,
+        cx: &OpenCx,
+        defaults: impl FnOnce(&[Vec<usize>]) -> ImageInput,
+    ) -> Result<Self, NodeError> {
+        let failed = |reason: String| NodeError::Model { path: path.to_owned(), reason };
+        let export = ultralytics::find(path).map_err(failed)?;
+        let program = export.as_ref().map_or(path, |export| &export.program);
+        let package = ModelPackage::open(program).map_err(|error| failed(error.to_string()))?;
+        package.expect_task(task).map_err(|error| failed(error.to_string()))?;
+        let model = package.load(cx.services.need::<ModelOptions>()?);
+        let model = model.map_err(|error| failed(error.to_string()))?;
+        let (shape, outputs) = contract(&model).map_err(failed)?;
+        let settings = package.manifest.image.clone().unwrap_or_default().or(&defaults(&outputs));
+        let image = ModelImage::new(shape, &settings).map_err(failed)?;
+        let labels = export.map_or_else(|| package.manifest.labels.clone(), |export| export.labels);
+        Ok(Self { model, path: path.to_owned(), image, labels, outputs })
+    }
+
+    /// Names of the classes; empty if they are not known.
+    pub(crate) fn labels(&self) -> &[String] {
+        &self.labels
+    }
+
+    /// Sizes of the outputs of `forward`.
+    pub(crate) fn outputs(&self) -> &[Vec<usize>] {
+        &self.outputs
+    }
+
+    pub(crate) fn image(&self) -> &ModelImage {
+        &self.image
+    }
+
+    /// The error `reason` about this model.
+    pub(crate) fn error(&self, reason: impl Into<String>) -> NodeError {
+        NodeError::Model { path: self.path.clone(), reason: reason.into() }
+    }
+
+    /// Runs the model on `image` and calls `read` with the outputs.
+    ///
+    /// # Errors
+    /// [`NodeError::Model`], also for an image in a format that is not supported.
+    pub(crate) fn run<T>(
+        &mut self,
+        image: &Image,
+        read: impl FnOnce(&ModelImage, &ModelOutputs<'_>) -> Result<T, String>,
+    ) -> Result<T, NodeError> {
+        let path = &self.path;
+        let failed = |reason: String| NodeError::Model { path: path.clone(), reason };
+        self.image.prepare(image).map_err(failed)?;
+        let inputs = [Input::Tensor(self.image.input())];
+        let outputs = self.model.run("forward", &inputs);
+        let outputs = outputs.map_err(|error| failed(error.to_string()))?;
+        read(&self.image, &outputs).map_err(failed)
+    }
+}
+
+/// Values of a tensor of `f32`.
+pub(crate) fn values<'t>(tensor: &TensorView<'t>) -> Result<&'t [f32], String> {
+    tensor.data::<f32>().map_err(|error| error.to_string())
+}
+
+/// Shape of the image that `forward` takes, and sizes of its outputs.
+fn contract(model: &Model) -> Result<(InputShape, Vec<Vec<usize>>), String> {
+    let plan = model.file().method("forward").map_err(|error| error.to_string())?;
+    let sizes = |id: u32| match plan.value(id as usize) {
+        Value::Tensor(meta) => {
+            Some((meta.layout.sizes.iter().collect::<Vec<usize>>(), meta.layout.dtype))
+        }
+        _ => None,
+    };
+    let inputs: Vec<_> = plan.inputs().iter().map(sizes).collect();
+    let [Some((input, dtype))] = inputs.as_slice() else {
+        return Err(format!("forward has {} inputs; it must have one, the image", inputs.len()));
+    };
+    let shape = InputShape::of(input, *dtype)?;
+    let limit = model.options().memory_limit;
+    if input.iter().product::<usize>().saturating_mul(dtype.size()) > limit {
+        return Err(format!("the input {input:?} exceeds the memory limit of {limit} bytes"));
+    }
+    let outputs = plan.outputs().iter().map(sizes);
+    let outputs = outputs.map(|output| output.map(|(sizes, _)| sizes));
+    let outputs: Option<Vec<_>> = outputs.collect();
+    Ok((shape, outputs.ok_or("an output of forward is not a tensor")?))
+}
