@@ -2,7 +2,10 @@
 //!
 //! | node | purpose |
 //! |---|---|
+//! | [`Classify`] | tells the classes of images with a model |
+//! | [`Depth`] | estimates the depth of every pixel of an image with a model |
 //! | [`Detect`] | finds objects in images with a model |
+//! | [`EmbedImage`] | turns images into vectors that can be compared, with a model |
 //! | [`ImageView`] | converts images to another size and pixel format |
 //! | [`Track`] | gives detected objects numbers that last from image to image |
 //!
@@ -16,7 +19,10 @@
 
 mod assignment;
 pub mod boxes;
+mod classify;
+mod depth;
 mod detect;
+mod embed_image;
 pub mod fit;
 mod image_view;
 pub mod model_image;
@@ -27,10 +33,19 @@ mod vision_model;
 
 use afferent_graph::{NodeDef, NodeEntry};
 
+pub use classify::{Classify, ClassifyParams};
+pub use depth::{Depth, DepthParams};
 pub use detect::{Detect, DetectParams};
+pub use embed_image::{EmbedImage, EmbedImageParams};
 pub use image_view::{ImageView, ImageViewParams, Resampling, ViewFormat};
 pub use track::{Track, TrackParams};
 
 /// All nodes of this crate, in alphabetical order.
-pub const NODES: &[NodeEntry] =
-    &[NodeDef::of::<Detect>, NodeDef::of::<ImageView>, NodeDef::of::<Track>];
+pub const NODES: &[NodeEntry] = &[
+    NodeDef::of::<Classify>,
+    NodeDef::of::<Depth>,
+    NodeDef::of::<Detect>,
+    NodeDef::of::<EmbedImage>,
+    NodeDef::of::<ImageView>,
+    NodeDef::of::<Track>,
+];

@@ -28,16 +28,21 @@ pub struct InputShape {
     pub channels: usize,
     /// True for `[1, height, width, channels]`, false for `[1, channels, height, width]`.
     pub is_channels_last: bool,
+    /// True if the channels of a pixel are adjacent in memory, as `channels_last` of PyTorch has them
+    /// for `[1, channels, height, width]`.
+    pub is_interleaved: bool,
+    /// Dimensions in the order of their strides.
+    pub dim_order: [u8; 4],
     /// `f32`, `f16` or `u8`.
     pub dtype: ScalarType,
 }
 
 impl InputShape {
-    /// The shape of a tensor with these sizes.
+    /// The shape of a tensor with these sizes, whose dimensions lie in memory in `dim_order`.
     ///
     /// # Errors
     /// The shapes and types that are accepted.
-    pub fn of(sizes: &[usize], dtype: ScalarType) -> Result<Self, String> {
+    pub fn of(sizes: &[usize], dim_order: &[u8], dtype: ScalarType) -> Result<Self, String> {
         let is_channels = |size: usize| size == 1 || size == 3;
         let wrong = || {
             format!(
@@ -57,8 +62,30 @@ impl InputShape {
             }
             _ => return Err(wrong()),
         };
+        let unsupported = || format!("the input {sizes:?} has the dim order {dim_order:?}");
+        let &[a, b, c, d] = dim_order else { return Err(unsupported()) };
+        let dim_order = [a, b, c, d];
+        // A dimension of one element may be anywhere.
+        let is_long = |dim: &u8| sizes.get(usize::from(*dim)) != Some(&1);
+        let order = dim_order.into_iter().filter(is_long);
+        let rest = (1..4).filter(is_long);
+        let is_interleaved = if order.clone().eq(rest) {
+            is_channels_last
+        } else if !is_channels_last && order.eq([2, 3, 1]) {
+            true
+        } else {
+            return Err(unsupported());
+        };
         match width > 0 && height > 0 {
-            true => Ok(Self { width, height, channels, is_channels_last, dtype }),
+            true => Ok(Self {
+                width,
+                height,
+                channels,
+                is_channels_last,
+                is_interleaved,
+                dim_order,
+                dtype,
+            }),
             false => Err(wrong()),
         }
     }
@@ -121,7 +148,8 @@ impl ModelImage {
             ));
         }
         let input = Tensor::try_zeros(shape.dtype, &shape.sizes());
-        let input = input.map_err(|error| error.to_string())?;
+        let mut input = input.map_err(|error| error.to_string())?;
+        input.set_dim_order(&shape.dim_order).map_err(|error| error.to_string())?;
         let (to_image, to_source) = (Affine::IDENTITY, Affine::IDENTITY);
         Ok(Self { shape, settings, input, plan: None, to_image, to_source, size: [0; 2] })
     }
@@ -197,7 +225,7 @@ impl ModelImage {
             width: self.shape.width,
             height: self.shape.height,
             channels,
-            order: if self.shape.is_channels_last { Order::Nhwc } else { Order::Nchw },
+            order: if self.shape.is_interleaved { Order::Nhwc } else { Order::Nchw },
             pad: settings.pad.unwrap_or(114.0),
             scale: settings.scale.unwrap_or(1.0 / 255.0),
             mean: settings.mean.unwrap_or([0.0; 3]),
@@ -216,6 +244,13 @@ impl ModelImage {
     /// Map from pixels of the last input to those of the source image.
     pub fn to_source(&self) -> Affine {
         self.to_source.after(&self.to_image)
+    }
+
+    /// True if a point of the last input lies in the image, and not in a border.
+    pub fn shows(&self, point: [f64; 2]) -> bool {
+        let [x, y] = self.to_image.apply(point);
+        let [width, height] = self.size.map(|side| side as f64);
+        (0.0..=width).contains(&x) && (0.0..=height).contains(&y)
     }
 
     /// A box of the last input, clipped to the image, as a box of the source image; `None` if it lies
@@ -242,8 +277,10 @@ mod tests {
 
     use super::*;
 
+    const ORDER: [u8; 4] = [0, 1, 2, 3];
+
     fn shape(width: usize, height: usize) -> InputShape {
-        InputShape::of(&[1, 3, height, width], ScalarType::Float).unwrap()
+        InputShape::of(&[1, 3, height, width], &ORDER, ScalarType::Float).unwrap()
     }
 
     fn image(width: usize, height: usize) -> Image {
@@ -253,13 +290,21 @@ mod tests {
 
     #[test]
     fn shapes_of_inputs() {
-        let found = InputShape::of(&[1, 192, 256, 3], ScalarType::Byte).unwrap();
+        let found = InputShape::of(&[1, 192, 256, 3], &ORDER, ScalarType::Byte).unwrap();
         assert_eq!((found.width, found.height, found.is_channels_last), (256, 192, true));
-        assert_eq!(InputShape::of(&[1, 1, 32, 320], ScalarType::Half).unwrap().channels, 1);
+        assert_eq!(InputShape::of(&[1, 1, 32, 320], &ORDER, ScalarType::Half).unwrap().channels, 1);
+        let found = InputShape::of(&[1, 3, 4, 8], &[0, 2, 3, 1], ScalarType::Float).unwrap();
+        assert_eq!((found.is_channels_last, found.is_interleaved), (false, true));
+        // As PyTorch gives a transposed image.
+        let found = InputShape::of(&[1, 3, 4, 8], &[2, 0, 3, 1], ScalarType::Float).unwrap();
+        assert!(found.is_interleaved);
+        assert!(InputShape::of(&[1, 3, 4, 8], &[0, 3, 2, 1], ScalarType::Float).is_err());
         for sizes in [&[3, 64, 64][..], &[2, 3, 64, 64], &[1, 4, 64, 64], &[1, 3, 0, 64]] {
-            assert!(InputShape::of(sizes, ScalarType::Float).unwrap_err().contains("height"));
+            assert!(
+                InputShape::of(sizes, &ORDER, ScalarType::Float).unwrap_err().contains("height")
+            );
         }
-        assert!(InputShape::of(&[1, 3, 64, 64], ScalarType::Long).is_err());
+        assert!(InputShape::of(&[1, 3, 64, 64], &ORDER, ScalarType::Long).is_err());
     }
 
     #[test]

@@ -20,6 +20,8 @@ pub(crate) struct VisionModel {
     image: ModelImage,
     /// Names of the classes; empty if they are not known.
     labels: Vec<String>,
+    name: String,
+    contract: String,
     outputs: Vec<Vec<usize>>,
 }
 
@@ -46,12 +48,23 @@ impl VisionModel {
         let settings = package.manifest.image.clone().unwrap_or_default().or(&defaults(&outputs));
         let image = ModelImage::new(shape, &settings).map_err(failed)?;
         let labels = export.map_or_else(|| package.manifest.labels.clone(), |export| export.labels);
-        Ok(Self { model, path: path.to_owned(), image, labels, outputs })
+        let (name, contract) = (package.manifest.name, package.manifest.contract);
+        Ok(Self { model, path: path.to_owned(), image, labels, name, contract, outputs })
     }
 
     /// Names of the classes; empty if they are not known.
     pub(crate) fn labels(&self) -> &[String] {
         &self.labels
+    }
+
+    /// Name of the package, or of the file.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Contract of the package; empty for a program.
+    pub(crate) fn contract(&self) -> &str {
+        &self.contract
     }
 
     /// Sizes of the outputs of `forward`.
@@ -95,23 +108,23 @@ pub(crate) fn values<'t>(tensor: &TensorView<'t>) -> Result<&'t [f32], String> {
 /// Shape of the image that `forward` takes, and sizes of its outputs.
 fn contract(model: &Model) -> Result<(InputShape, Vec<Vec<usize>>), String> {
     let plan = model.file().method("forward").map_err(|error| error.to_string())?;
-    let sizes = |id: u32| match plan.value(id as usize) {
-        Value::Tensor(meta) => {
-            Some((meta.layout.sizes.iter().collect::<Vec<usize>>(), meta.layout.dtype))
-        }
+    let tensor = |id: u32| match plan.value(id as usize) {
+        Value::Tensor(meta) => Some(meta.layout),
         _ => None,
     };
-    let inputs: Vec<_> = plan.inputs().iter().map(sizes).collect();
-    let [Some((input, dtype))] = inputs.as_slice() else {
+    let inputs: Vec<_> = plan.inputs().iter().map(tensor).collect();
+    let [Some(layout)] = inputs.as_slice() else {
         return Err(format!("forward has {} inputs; it must have one, the image", inputs.len()));
     };
-    let shape = InputShape::of(input, *dtype)?;
+    let input: Vec<usize> = layout.sizes.iter().collect();
+    let dtype = layout.dtype;
+    let shape = InputShape::of(&input, layout.dim_order, dtype)?;
     let limit = model.options().memory_limit;
     if input.iter().product::<usize>().saturating_mul(dtype.size()) > limit {
         return Err(format!("the input {input:?} exceeds the memory limit of {limit} bytes"));
     }
-    let outputs = plan.outputs().iter().map(sizes);
-    let outputs = outputs.map(|output| output.map(|(sizes, _)| sizes));
+    let outputs = plan.outputs().iter().map(tensor);
+    let outputs = outputs.map(|layout| layout.map(|layout| layout.sizes.iter().collect()));
     let outputs: Option<Vec<_>> = outputs.collect();
     Ok((shape, outputs.ok_or("an output of forward is not a tensor")?))
 }

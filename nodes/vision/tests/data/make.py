@@ -160,5 +160,65 @@ def write_detectors():
     (HERE / "detections.json").write_text(json.dumps({"score": score, "iou": iou, "found": cases}) + "\n")
 
 
+class Pooled(nn.Module):
+    """Logits of six classes."""
+
+    def __init__(self):
+        super().__init__()
+        self.features = nn.Conv2d(3, 8, 8, 8)
+        self.head = nn.Linear(8, 6)
+        nn.init.normal_(self.head.weight, std=3)
+
+    def forward(self, image):
+        return self.head(torch.tanh(self.features(image)).mean((2, 3)))
+
+
+class Map(nn.Module):
+    """A map of a quarter of the size."""
+
+    def __init__(self):
+        super().__init__()
+        self.features = nn.Conv2d(3, 1, 4, 4)
+
+    def forward(self, image):
+        return self.features(image)[:, 0]
+
+
+def normalized(image):
+    pixels = torch.from_numpy(np.array(image)).permute(2, 0, 1)[None].float() / 255
+    mean, std = torch.tensor([[0.485, 0.456, 0.406], [0.229, 0.224, 0.225]])
+    return (pixels - mean[:, None, None]) / std[:, None, None]
+
+
+def write_model(name, model, example):
+    lowered = to_edge_transform_and_lower(torch.export.export(model, (example,)))
+    (HERE / f"{name}.pte").write_bytes(lowered.to_executorch().buffer)
+    with torch.no_grad():
+        return model(example)
+
+
+def write_whole_images():
+    """A classifier and a depth model with random weights, for tests/whole_images.rs."""
+    torch.manual_seed(4)
+    image = PIL.Image.open(HERE / "waves.png")
+    # As torchvision: the shorter side to 64 / 0.875, then the middle.
+    short = round(64 / 0.875)
+    scale = short / min(image.size)
+    new = int(image.width * scale), int(image.height * scale)
+    resized = image.resize(new, PIL.Image.Resampling.BILINEAR)
+    left, top = round((new[0] - 64) / 2), round((new[1] - 64) / 2)
+    crop = resized.crop((left, top, left + 64, top + 64))
+    logits = write_model("classes", Pooled().eval(), normalized(crop).contiguous())
+    stretched = image.resize((96, 64), PIL.Image.Resampling.BICUBIC)
+    # Pixel after pixel in memory.
+    depth = write_model("depth", Map().eval(), normalized(stretched))
+    expected = {
+        "probabilities": [round(value, 5) for value in logits[0].softmax(0).tolist()],
+        "depth": [round(value, 4) for value in depth.flatten().tolist()],
+    }
+    (HERE / "whole_images.json").write_text(json.dumps(expected) + "\n")
+
+
 write_suppression()
 write_detectors()
+write_whole_images()

@@ -1,0 +1,186 @@
+//! Depth of every pixel.
+
+use std::path::PathBuf;
+
+use afferent_graph::{Cx, Node, NodeError, OpenCx, Port, Timestamp, Weight, params, ports};
+use afferent_messages::{
+    Affine, Image,
+    vision::{Depth as DepthMap, DepthKind},
+};
+use afferent_package::{ImageInput, Resampling, Resize};
+
+use crate::{
+    classify::imagenet,
+    vision_model::{VisionModel, values},
+};
+
+params! {
+    /// Settings of [`Depth`].
+    pub struct DepthParams {
+        /// Path of the model package or program.
+        pub model: PathBuf;
+        /// Most images per second that the model runs on; the others are skipped.
+        pub max_rate: f64 = "15", range 0.01..=1000.0, unit "Hz";
+    }
+}
+
+/// Estimates the depth of every pixel of an image with a model.
+///
+/// Contract of the model: `forward(image) -> f32[1, height, width]` or `f32[1, 1, height, width]`, of
+/// any size. `contract: metric_depth` in `model.yaml` says that the values are meters; otherwise they
+/// are an inverse depth up to a factor and an offset, as of MiDaS and Depth Anything, where larger is
+/// nearer. Unless `model.yaml` says otherwise, the image is stretched with cubic interpolation, and
+/// normalized with mean and deviation of ImageNet.
+///
+/// The map has the size of the output, and says where its pixels lie in the source image. Pixels in the
+/// border of a letterbox are unknown (NaN).
+///
+/// The model is a package with the task `depth`, or a program.
+///
+/// Latency: a run of the model.
+///
+/// ```
+/// use afferent_graph::{Node, NodeBench, OpenCx, ParamValue, Params, Timestamp};
+/// use afferent_messages::{Image, PixelFormat, vision};
+/// use afferent_nodes_vision::{Depth, DepthParams};
+///
+/// let model = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/depth.pte");
+/// let values = [("model".to_owned(), ParamValue::Path(model.into()))].into();
+/// let params = DepthParams::from_values(&values).unwrap();
+/// let cx = OpenCx::with_service(afferent_runtime::ModelOptions::new(afferent_kernels::KERNELS));
+/// let mut bench = NodeBench::new(Depth::open(params, &cx)?);
+/// let image = Image::new(PixelFormat::Rgb8, 96, 64, 288, &[128; 96 * 64 * 3])?;
+/// let sent = bench.call(Depth::IMAGES, Timestamp::ZERO, image)?;
+/// let map = sent[0].1.get::<vision::Depth>().unwrap();
+/// assert_eq!((map.width(), map.height(), map.kind), (24, 16, vision::DepthKind::AffineInverse));
+/// # Ok::<(), afferent_graph::NodeError>(())
+/// ```
+pub struct Depth {
+    model: VisionModel,
+    kind: DepthKind,
+    /// Width and height of the output.
+    size: [usize; 2],
+    /// Time between two images, in nanoseconds.
+    period_ns: i64,
+    /// Time from which on the next image is used.
+    next: Option<Timestamp>,
+}
+
+/// Part of a period by which an image may come early: cameras are not exact.
+const EARLY: f64 = 0.25;
+
+ports! {
+    impl Depth {
+        /// Images of any size, in color or `mono8`.
+        in IMAGES: Image;
+        /// Depth of each image that the model ran on.
+        out DEPTH: DepthMap;
+    }
+}
+
+impl Depth {
+    /// True if the image at `at` is to be used.
+    fn is_due(&mut self, at: Timestamp) -> bool {
+        let period = self.period_ns;
+        let early = (period as f64 * EARLY) as i64;
+        match self.next {
+            Some(next) if at.0 < next.0 - early => false,
+            // Steady on average, but no catching up after a pause.
+            next => {
+                let planned = next.map_or(at.0, |next| next.0.max(at.0 - period));
+                self.next = Some(Timestamp(planned.saturating_add(period)));
+                true
+            }
+        }
+    }
+}
+
+impl Node for Depth {
+    type Params = DepthParams;
+
+    const NAME: &'static str = "depth";
+    const SUMMARY: &'static str = "Estimates the depth of every pixel of an image with a model.";
+    const PORTS: &'static [Port] = Self::PORTS;
+    const WEIGHT: Weight = Weight::Heavy;
+    const LATENCY: &'static str = "a run of the model";
+
+    fn open(params: DepthParams, cx: &OpenCx) -> Result<Self, NodeError> {
+        let default = |_: &[Vec<usize>]| ImageInput {
+            resize: Some(Resize::Stretch),
+            resampling: Some(Resampling::AntialiasBicubic),
+            ..imagenet()
+        };
+        let model = VisionModel::open(&params.model, "depth", cx, default)?;
+        let size = match model.outputs() {
+            [sizes] => match *sizes.as_slice() {
+                [1, height, width] | [1, 1, height, width] if height > 0 && width > 0 => {
+                    [width, height]
+                }
+                _ => {
+                    return Err(
+                        model.error(format!("its output {sizes:?} is not [1, height, width]"))
+                    );
+                }
+            },
+            others => {
+                let reason = format!(
+                    "forward has {} outputs; it must have one, [1, height, width]",
+                    others.len()
+                );
+                return Err(model.error(reason));
+            }
+        };
+        let kind = match model.contract() {
+            "metric_depth" => DepthKind::Metric,
+            "" | "inverse_depth" => DepthKind::AffineInverse,
+            other => {
+                let reason = format!(
+                    "its contract is {other:?}; a depth model has metric_depth or inverse_depth"
+                );
+                return Err(model.error(reason));
+            }
+        };
+        let period_ns = (1e9 / params.max_rate) as i64;
+        Ok(Self { model, kind, size, period_ns, next: None })
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
+        if cx.restarted() {
+            self.next = None;
+        }
+        if !self.is_due(cx.at()) {
+            return Ok(());
+        }
+        let packet = cx.packet().cloned();
+        let Some(image) = packet.as_ref().and_then(|packet| packet.get::<Image>()) else {
+            return Ok(());
+        };
+        let [width, height] = self.size;
+        let mut map = cx.loan(Self::DEPTH);
+        let to = map.reshape(width, height)?;
+        let model = &mut self.model;
+        let to_input = cx.time_model(|| {
+            model.run(image, |input, outputs| {
+                let tensor = outputs.tensor(0).map_err(|error| error.to_string())?;
+                to.copy_from_slice(values(&tensor)?);
+                let shape = input.shape();
+                let scale =
+                    [shape.width as f64 / width as f64, shape.height as f64 / height as f64];
+                let to_input = Affine::scale_and_shift(scale, [0.0; 2]);
+                for (index, value) in to.iter_mut().enumerate() {
+                    let center = [(index % width) as f64 + 0.5, (index / width) as f64 + 0.5];
+                    if !input.shows(to_input.apply(center)) {
+                        *value = f32::NAN;
+                    }
+                }
+                Ok(to_input)
+            })
+        })?;
+        map.to_source = self.model.image().to_source().after(&to_input);
+        map.kind = self.kind;
+        map.frame_id.clone_from(&image.frame_id);
+        map.camera.clone_from(&image.camera);
+        cx.send(Self::DEPTH, map);
+        Ok(())
+    }
+}

@@ -1,0 +1,123 @@
+//! Embeddings of images.
+
+use std::path::PathBuf;
+
+use afferent_graph::{Cx, Node, NodeError, OpenCx, Port, Weight, params, ports};
+use afferent_messages::{Image, vision::Embedding};
+
+use crate::{
+    classify::imagenet,
+    vision_model::{VisionModel, values},
+};
+
+params! {
+    /// Settings of [`EmbedImage`].
+    pub struct EmbedImageParams {
+        /// Path of the model package or program.
+        pub model: PathBuf;
+        /// True to give the vectors the length 1.
+        pub normalize: bool = "true";
+    }
+}
+
+/// Turns images into vectors that can be compared, with a model.
+///
+/// Contract of the model: `forward(image) -> f32[1, dimensions]`, or `f32[1, vectors, dimensions]` for
+/// models with late interaction. The space of the embeddings is the name of the package, or of the
+/// file. Unless `model.yaml` says otherwise, the image is prepared as for `classify`.
+///
+/// The model is a package with the task `image_embedding`, or a program.
+///
+/// Latency: a run of the model.
+///
+/// ```
+/// use afferent_graph::{Node, NodeBench, OpenCx, ParamValue, Params, Timestamp};
+/// use afferent_messages::{Image, PixelFormat, vision::Embedding};
+/// use afferent_nodes_vision::{EmbedImage, EmbedImageParams};
+///
+/// let model = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/classes.pte");
+/// let values = [("model".to_owned(), ParamValue::Path(model.into()))].into();
+/// let params = EmbedImageParams::from_values(&values).unwrap();
+/// let cx = OpenCx::with_service(afferent_runtime::ModelOptions::new(afferent_kernels::KERNELS));
+/// let mut bench = NodeBench::new(EmbedImage::open(params, &cx)?);
+/// let image = Image::new(PixelFormat::Rgb8, 64, 64, 192, &[128; 64 * 64 * 3])?;
+/// let sent = bench.call(EmbedImage::IMAGES, Timestamp::ZERO, image)?;
+/// let found = sent[0].1.get::<Embedding>().unwrap();
+/// assert_eq!((found.space.as_str(), found.vectors.sizes()), ("classes", &[1, 6][..]));
+/// assert!((found.cosine(found).unwrap() - 1.0).abs() < 1e-6);
+/// # Ok::<(), afferent_graph::NodeError>(())
+/// ```
+pub struct EmbedImage {
+    model: VisionModel,
+    normalize: bool,
+    /// Number of vectors, and of their dimensions.
+    sizes: [usize; 2],
+}
+
+ports! {
+    impl EmbedImage {
+        /// Images of any size, in color or `mono8`.
+        in IMAGES: Image;
+        /// Vectors of each image.
+        out EMBEDDINGS: Embedding;
+    }
+}
+
+impl Node for EmbedImage {
+    type Params = EmbedImageParams;
+
+    const NAME: &'static str = "embed_image";
+    const SUMMARY: &'static str = "Turns images into vectors that can be compared, with a model.";
+    const PORTS: &'static [Port] = Self::PORTS;
+    const WEIGHT: Weight = Weight::Heavy;
+    const LATENCY: &'static str = "a run of the model";
+
+    fn open(params: EmbedImageParams, cx: &OpenCx) -> Result<Self, NodeError> {
+        let model = VisionModel::open(&params.model, "image_embedding", cx, |_| imagenet())?;
+        let sizes = match model.outputs() {
+            [sizes] => match *sizes.as_slice() {
+                [1, dimensions] => Some([1, dimensions]),
+                [1, vectors, dimensions] => Some([vectors, dimensions]),
+                _ => None,
+            },
+            _ => None,
+        };
+        let sizes = sizes.filter(|sizes| !sizes.contains(&0)).ok_or_else(|| {
+            let found = model.outputs();
+            model.error(format!(
+                "its outputs {found:?} are not [1, dimensions] or [1, vectors, dimensions]"
+            ))
+        })?;
+        Ok(Self { model, normalize: params.normalize, sizes })
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
+        let packet = cx.packet().cloned();
+        let Some(image) = packet.as_ref().and_then(|packet| packet.get::<Image>()) else {
+            return Ok(());
+        };
+        let mut embedding = cx.loan(Self::EMBEDDINGS);
+        embedding.vectors.resize(&self.sizes)?;
+        let to = embedding.vectors.data_mut::<f32>()?;
+        let model = &mut self.model;
+        cx.time_model(|| {
+            model.run(image, |_, outputs| {
+                let tensor = outputs.tensor(0).map_err(|error| error.to_string())?;
+                to.copy_from_slice(values(&tensor)?);
+                Ok(())
+            })
+        })?;
+        if self.normalize {
+            for vector in to.chunks_exact_mut(self.sizes[1]) {
+                let length = vector.iter().map(|value| value * value).sum::<f32>().sqrt();
+                if length > 0.0 {
+                    vector.iter_mut().for_each(|value| *value /= length);
+                }
+            }
+        }
+        embedding.space.clear();
+        embedding.space.push_str(self.model.name());
+        cx.send(Self::EMBEDDINGS, embedding);
+        Ok(())
+    }
+}
