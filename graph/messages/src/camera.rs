@@ -114,6 +114,71 @@ impl Camera {
         }
     }
 
+    /// Direction that the camera shows at a point of the source image: the inverse of
+    /// [`Camera::project`]. `None` if the model of the distortion has none in front of the camera.
+    pub fn direction(&self, point: [f64; 2]) -> Option<[f64; 2]> {
+        let wanted = [0, 1].map(|axis| (point[axis] - self.center_px[axis]) / self.focal_px[axis]);
+        if self.distortion == DistortionModel::Equidistant {
+            return self.undistort_fisheye(wanted);
+        }
+        // From the axis outwards, so that directions beyond a fold of the model are not found.
+        (1..=CONTINUATION_STEPS).try_fold([0.0; 2], |at, step| {
+            let share = f64::from(step) / f64::from(CONTINUATION_STEPS);
+            self.undistort_near(at, wanted.map(|wanted| wanted * share))
+        })
+    }
+
+    /// Direction near `at` with the distorted direction `wanted`, by Newton's method.
+    fn undistort_near(&self, mut at: [f64; 2], wanted: [f64; 2]) -> Option<[f64; 2]> {
+        for _ in 0..MAX_ITERATIONS {
+            let [x, y] = at;
+            let error = difference(self.distort(at), wanted);
+            let along = |step: [f64; 2]| {
+                let ahead = self.distort([x + step[0], y + step[1]]);
+                difference(ahead, self.distort([x - step[0], y - step[1]]))
+                    .map(|change| change / (2.0 * STEP))
+            };
+            let ([a, c], [b, d]) = (along([STEP, 0.0]), along([0.0, STEP]));
+            let determinant = a * d - b * c;
+            // Where the model mirrors the image, it no longer describes the lens.
+            if determinant.is_nan() || determinant <= 0.0 {
+                return None;
+            }
+            if error[0].abs().max(error[1].abs()) < TOLERANCE {
+                return Some(at);
+            }
+            at = [
+                x - (d * error[0] - b * error[1]) / determinant,
+                y - (a * error[1] - c * error[0]) / determinant,
+            ];
+        }
+        None
+    }
+
+    /// Inverse of [`Camera::distort`] for a fisheye lens.
+    fn undistort_fisheye(&self, [x, y]: [f64; 2]) -> Option<[f64; 2]> {
+        let k = |at: usize| self.coefficients.get(at).copied().unwrap_or(0.0);
+        let radius = x.hypot(y);
+        let mut angle = radius;
+        for _ in 0..MAX_ITERATIONS {
+            let t = angle * angle;
+            let found = angle * (1.0 + t * (k(0) + t * (k(1) + t * (k(2) + t * k(3)))));
+            if (found - radius).abs() < TOLERANCE {
+                let is_ahead = (0.0..std::f64::consts::FRAC_PI_2).contains(&angle);
+                let scale = if radius > 0.0 { angle.tan() / radius } else { 1.0 };
+                return is_ahead.then_some([x * scale, y * scale]);
+            }
+            let outer = t * (5.0 * k(1) + t * (7.0 * k(2) + t * 9.0 * k(3)));
+            let slope = 1.0 + t * (3.0 * k(0) + outer);
+            // Beyond a fold, the model no longer describes the lens.
+            if slope.is_nan() || slope <= 0.0 {
+                return None;
+            }
+            angle -= (found - radius) / slope;
+        }
+        None
+    }
+
     /// Checks the properties that nodes rely on.
     ///
     /// # Errors
@@ -136,6 +201,22 @@ impl Camera {
         }
         Ok(())
     }
+}
+
+/// Largest number of iterations of the inverse distortion.
+const MAX_ITERATIONS: usize = 30;
+
+/// Steps from the axis to a direction.
+const CONTINUATION_STEPS: u32 = 8;
+
+/// Accepted error of the inverse distortion, in focal lengths.
+const TOLERANCE: f64 = 1e-10;
+
+/// Step of the derivative of the distortion, in focal lengths.
+const STEP: f64 = 1e-6;
+
+fn difference(a: [f64; 2], b: [f64; 2]) -> [f64; 2] {
+    [a[0] - b[0], a[1] - b[1]]
 }
 
 /// Geometry of an image, as the fields of a message.
@@ -278,6 +359,28 @@ mod tests {
         check(DistortionModel::Equidistant, EQUIDISTANT, EXPECTED[2]);
         let center = camera(DistortionModel::Equidistant, EQUIDISTANT).project([0.0; 2]);
         assert_eq!(center, [320.0, 240.0]);
+    }
+
+    #[test]
+    fn directions_are_the_inverse_of_projections() {
+        for (distortion, coefficients) in [
+            (DistortionModel::None, &[][..]),
+            (DistortionModel::PlumbBob, PLUMB_BOB),
+            (DistortionModel::RationalPolynomial, RATIONAL),
+            (DistortionModel::Equidistant, EQUIDISTANT),
+        ] {
+            let camera = camera(distortion, coefficients);
+            for point in [[0.0, 0.0], [320.0, 240.0], [640.0, 100.5], [13.0, 480.0]] {
+                let again = camera.project(camera.direction(point).unwrap());
+                let far = (again[0] - point[0]).abs().max((again[1] - point[1]).abs());
+                assert!(far < 1e-6, "{distortion:?}: {again:?} instead of {point:?}");
+            }
+        }
+        // A fisheye lens may see more than the half space ahead of the camera.
+        let fisheye = camera(DistortionModel::Equidistant, &[0.0; 4]);
+        assert_eq!(fisheye.direction([320.0 + 600.0 * 1.6, 240.0]), None);
+        let folded = camera(DistortionModel::PlumbBob, &[-1.0, 0.0, 0.0, 0.0, 0.0]);
+        assert_eq!(folded.direction([640.0, 480.0]), None, "no direction is seen there");
     }
 
     const PLUMB_BOB: &[f64] = &[-0.28, 0.09, 0.001, -0.0005, -0.01];

@@ -8,6 +8,7 @@
 //! | [`EmbedImage`] | turns images into vectors that can be compared, with a model |
 //! | [`ImageView`] | converts images to another size and pixel format |
 //! | [`Track`] | gives detected objects numbers that last from image to image |
+//! | [`Undistort`] | removes the distortion of the lens from images |
 //!
 //! Begin with `detect.rs`, and `model_image.rs`, which makes the input of a model from an image and
 //! maps results back to the source image. `fit.rs` fits images to another size; `pixels.rs` gives
@@ -29,6 +30,7 @@ pub mod model_image;
 pub mod pixels;
 mod track;
 mod ultralytics;
+mod undistort;
 mod vision_model;
 
 use afferent_graph::{NodeDef, NodeEntry};
@@ -39,6 +41,7 @@ pub use detect::{Detect, DetectParams};
 pub use embed_image::{EmbedImage, EmbedImageParams};
 pub use image_view::{ImageView, ImageViewParams, Resampling, ViewFormat};
 pub use track::{Track, TrackParams};
+pub use undistort::Undistort;
 
 /// All nodes of this crate, in alphabetical order.
 pub const NODES: &[NodeEntry] = &[
@@ -48,4 +51,5 @@ pub const NODES: &[NodeEntry] = &[
     NodeDef::of::<EmbedImage>,
     NodeDef::of::<ImageView>,
     NodeDef::of::<Track>,
+    NodeDef::of::<Undistort>,
 ];

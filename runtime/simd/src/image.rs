@@ -17,7 +17,7 @@
 //! | `position` | positions in the source, and the output pixels that lie in it |
 //! | `format` | components of pixel formats |
 //! | `taps`, `bilinear` | sampling by transforms without rotation, a vector of pixels at a time |
-//! | `rotated` | sampling by other transforms |
+//! | `rotated`, `map` | sampling by other transforms, and at positions of each pixel |
 //! | `filter` | antialiased sampling |
 //! | `color` | components to normalized channels |
 //! | `element` | element types of the output |
@@ -31,6 +31,7 @@ mod color;
 mod element;
 mod filter;
 mod format;
+mod map;
 mod position;
 mod rotated;
 mod taps;
@@ -43,6 +44,7 @@ pub use format::{Format, Plane, Source, Yuv};
 use bilinear::Bilinear;
 use color::Recipe;
 use filter::Filter;
+use map::Map;
 use rotated::Rotated;
 
 /// Channels of the output.
@@ -130,6 +132,7 @@ enum Sampler {
     Bilinear(Bilinear),
     Rotated(Rotated),
     Filter(Filter),
+    Map(Map),
 }
 
 /// Number that the length of component rows is a multiple of, so that vectors are whole.
@@ -175,17 +178,43 @@ impl Plan {
         };
         // Sampled values of 255 have this size.
         let white = if cubic.is_some() { 255.0 } else { 255.0 * position::ONE as f32 };
+        Ok(Self::with_sampler(source, target, sampler, white))
+    }
+
+    /// Prepares any other mapping: `position` is called with the column and row of each output pixel,
+    /// and returns the position of its center in the source. Positions outside of the source are
+    /// limited to its edge.
+    ///
+    /// # Errors
+    /// [`SizeError::Parameter`] names the invalid field and what is accepted. Antialiased sampling is
+    /// not supported.
+    pub fn with_map(
+        source: Source,
+        target: Target,
+        sampling: Sampling,
+        position: impl FnMut([usize; 2]) -> [f64; 2],
+    ) -> Result<Self, SizeError> {
+        source.check()?;
+        target.check()?;
+        let is_local = matches!(sampling, Sampling::Nearest | Sampling::Bilinear);
+        SizeError::check_parameter("sampling", "nearest or bilinear for a map", is_local)?;
+        let map = Map::new(&source, &target, sampling == Sampling::Nearest, position);
+        let white = 255.0 * position::ONE as f32;
+        Ok(Self::with_sampler(source, target, Sampler::Map(map), white))
+    }
+
+    fn with_sampler(source: Source, target: Target, sampler: Sampler, white: f32) -> Self {
         let row = target.width.next_multiple_of(MAX_LANES);
         let rows =
             |count| std::array::from_fn(|at| if at < count { vec![0.0; row] } else { Vec::new() });
-        Ok(Self {
+        Self {
             source,
             target,
             sampler,
             recipe: Recipe::new(&source, &target, white),
             components: rows(source.format.components().len()),
             channels: rows(target.channels.count()),
-        })
+        }
     }
 
     /// Images that the plan is for.
@@ -212,11 +241,12 @@ impl Plan {
         self.source.check_planes(planes)?;
         SizeError::check_exact("out", out.len(), self.target.elements())?;
         for row in 0..self.target.height {
-            let Self { source, sampler, components, .. } = self;
+            let Self { source, target, sampler, components, .. } = self;
             let columns = match sampler {
                 Sampler::Bilinear(sampler) => sampler.sample(isa, source, planes, row, components),
                 Sampler::Rotated(sampler) => sampler.sample(source, planes, row, components),
                 Sampler::Filter(sampler) => sampler.sample(isa, source, planes, row, components),
+                Sampler::Map(map) => map.sample(source, target, planes, row, components),
             };
             match self.target.order {
                 Order::Nchw => self.write_planes(isa, row, columns, out),

@@ -113,6 +113,24 @@ impl Position {
 }
 
 impl Tap {
+    /// Fixed-point position of the center of an output pixel, from the center of the first source
+    /// pixel, limited to a source of `size` pixels. NaN becomes its first pixel.
+    pub(super) fn fixed(position: f64, size: usize) -> i32 {
+        ((position.clamp(0.0, size as f64) - 0.5) * f64::from(ONE)).round() as i32
+    }
+
+    /// Pixels to interpolate between at a position of [`Tap::fixed`], or twice the nearest one.
+    pub(super) fn at_fixed(position: i32, size: usize, is_nearest: bool) -> Self {
+        let last = size as i32 - 1;
+        let limit = |at: i32| at.clamp(0, last) as usize;
+        if is_nearest {
+            let at = limit((position + ONE / 2) >> WEIGHT_BITS);
+            return Self { first: at, second: at, weight: 0 };
+        }
+        let at = position >> WEIGHT_BITS;
+        Self { first: limit(at), second: limit(at + 1), weight: position & (ONE - 1) }
+    }
+
     /// Weight of the second pixel, from 0 to 1.
     pub(super) fn share(self) -> f32 {
         self.weight as f32 / ONE as f32

@@ -42,19 +42,29 @@ impl Rotated {
                 y.position(at).tap(source.height, self.is_nearest),
             ]
         }));
-        for (part, out) in source.format.components().iter().zip(out) {
-            let Plane { bytes, row_stride } = planes[part.plane];
-            for ([x, y], out) in self.taps.iter().zip(out) {
-                let [left, right] = [x.first, x.second].map(|column| part.byte(column));
-                let line = |row: usize| {
-                    let line = &bytes[(row >> part.shift[1]) * row_stride..];
-                    let (left, right) = (i32::from(line[left]), i32::from(line[right]));
-                    (left * (ONE - x.weight) + right * x.weight) as f32
-                };
-                let (first, second) = (line(y.first), line(y.second));
-                *out = (second - first) * y.share() + first;
-            }
-        }
+        interpolate(source, planes, &self.taps, out);
         columns
+    }
+}
+
+/// Interpolates each component between the columns and rows of `taps`.
+pub(super) fn interpolate(
+    source: &Source,
+    planes: &[Plane<'_>],
+    taps: &[[Tap; 2]],
+    out: &mut [Vec<f32>; 3],
+) {
+    for (part, out) in source.format.components().iter().zip(out) {
+        let Plane { bytes, row_stride } = planes[part.plane];
+        for ([x, y], out) in taps.iter().zip(out) {
+            let [left, right] = [x.first, x.second].map(|column| part.byte(column));
+            let line = |row: usize| {
+                let line = &bytes[(row >> part.shift[1]) * row_stride..];
+                let (left, right) = (i32::from(line[left]), i32::from(line[right]));
+                (left * (ONE - x.weight) + right * x.weight) as f32
+            };
+            let (first, second) = (line(y.first), line(y.second));
+            *out = (second - first) * y.share() + first;
+        }
     }
 }

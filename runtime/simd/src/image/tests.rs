@@ -342,6 +342,47 @@ fn filters_are_weighted_means() {
 }
 
 #[test]
+fn a_map_of_an_affine_transform_is_the_transform() {
+    let mut random = Random(0x1234_5678_9abc_def1);
+    for _ in 0..200 {
+        let sampling = random.pick(&[Sampling::Nearest, Sampling::Bilinear]);
+        let mut case = Case::new(&mut random, sampling);
+        // Binary fractions, so that both forms of positions are exact; all pixels in the source.
+        let Case { source, target, .. } = case;
+        let scale = |from: usize, to: usize| (from as f64 / to as f64 * 64.0).floor() / 64.0;
+        let [x, y] = [scale(source.width, target.width), scale(source.height, target.height)];
+        case.to_source = [[x, 0.0, 0.0], [0.0, y, 0.0]];
+        let wanted = case.run(Isa::SCALAR, 0.0_f32);
+        let planes: Vec<Plane<'_>> = case
+            .planes
+            .iter()
+            .zip(&case.strides)
+            .map(|(bytes, &row_stride)| Plane { bytes, row_stride })
+            .collect();
+        let position =
+            |[column, row]: [usize; 2]| [(column as f64 + 0.5) * x, (row as f64 + 0.5) * y];
+        let mut plan = Plan::with_map(source, target, sampling, position).unwrap();
+        for isa in Isa::available() {
+            let mut found = vec![0.0; wanted.len()];
+            plan.run(isa, &planes, &mut found).unwrap();
+            assert_eq!(bits(&found), bits(&wanted), "{isa:?} {source:?} {target:?} {sampling:?}");
+        }
+        // Far positions are limited to the last pixel.
+        let far = |_| [f64::INFINITY, 1e300];
+        let mut plan = Plan::with_map(source, target, sampling, far).unwrap();
+        let mut found = vec![0.0; wanted.len()];
+        plan.run(Isa::best(), &planes, &mut found).unwrap();
+        let last = |part| case.value(part, source.width - 1, source.height - 1) as f32;
+        let parts = if source.format == Format::Mono8 { [0; 3] } else { [0, 1, 2] };
+        let color = case.colors(parts.map(last));
+        let color = if target.channels == Channels::Bgr { color[2] } else { color[0] };
+        let wanted = color * ((target.scale / target.std[0]) as f32)
+            + (-target.mean[0] / target.std[0]) as f32;
+        assert_eq!(found[0].to_bits(), wanted.to_bits());
+    }
+}
+
+#[test]
 fn invalid_arguments_are_refused() {
     let source = Source { format: Format::Nv12, width: 8, height: 6, yuv: Yuv::BT601 };
     let target = Target {
@@ -389,6 +430,10 @@ fn invalid_arguments_are_refused() {
     let turned = [[0.0, 2.0, 0.0], [2.0, 0.0, 0.0]];
     let expected = "`to_source` must be without rotation for antialiased sampling";
     check(source, target, turned, Sampling::AntialiasBilinear, expected);
+
+    let map = Plan::with_map(source, target, Sampling::AntialiasBilinear, |_| [0.0; 2]);
+    let expected = "`sampling` must be nearest or bilinear for a map";
+    assert_eq!(map.unwrap_err().to_string(), expected);
 
     let mut plan = Plan::new(source, target, HALF, Sampling::Bilinear).unwrap();
     let mut run = |luma: usize, chroma: usize, row_stride: usize, out: usize| {
