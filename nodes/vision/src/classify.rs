@@ -61,7 +61,7 @@ ports! {
         /// Images of any size, in color or `mono8`.
         in IMAGES: Image;
         /// Classes of each image, the most probable first.
-        out CLASSES: Classes;
+        out CLASSES: Classes, in_step;
     }
 }
 

@@ -74,7 +74,7 @@ ports! {
         /// Images of any size, in color or `mono8`.
         in IMAGES: Image;
         /// Depth of each image that the model ran on.
-        out DEPTH: DepthMap;
+        out DEPTH: DepthMap, in_step;
     }
 }
 

@@ -80,7 +80,7 @@ ports! {
         /// Images of any size, in color or `mono8`.
         in IMAGES: Image;
         /// Objects of each image, the most probable first.
-        out DETECTIONS: Detections;
+        out DETECTIONS: Detections, in_step;
     }
 }
 

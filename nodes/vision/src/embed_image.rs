@@ -59,7 +59,7 @@ ports! {
         /// Images of any size, in color or `mono8`.
         in IMAGES: Image;
         /// Vectors of each image.
-        out EMBEDDINGS: Embedding;
+        out EMBEDDINGS: Embedding, in_step;
     }
 }
 

@@ -7,6 +7,7 @@
 //! | [`Detect`] | finds objects in images with a model |
 //! | [`EmbedImage`] | turns images into vectors that can be compared, with a model |
 //! | [`ImageView`] | converts images to another size and pixel format |
+//! | [`Overlay`] | draws results into the images that they were found in |
 //! | [`Track`] | gives detected objects numbers that last from image to image |
 //! | [`Undistort`] | removes the distortion of the lens from images |
 //!
@@ -27,6 +28,7 @@ mod embed_image;
 pub mod fit;
 mod image_view;
 pub mod model_image;
+mod overlay;
 pub mod pixels;
 mod track;
 mod ultralytics;
@@ -40,6 +42,7 @@ pub use depth::{Depth, DepthParams};
 pub use detect::{Detect, DetectParams};
 pub use embed_image::{EmbedImage, EmbedImageParams};
 pub use image_view::{ImageView, ImageViewParams, Resampling, ViewFormat};
+pub use overlay::{Overlay, OverlayParams};
 pub use track::{Track, TrackParams};
 pub use undistort::Undistort;
 
@@ -50,6 +53,7 @@ pub const NODES: &[NodeEntry] = &[
     NodeDef::of::<Detect>,
     NodeDef::of::<EmbedImage>,
     NodeDef::of::<ImageView>,
+    NodeDef::of::<Overlay>,
     NodeDef::of::<Track>,
     NodeDef::of::<Undistort>,
 ];

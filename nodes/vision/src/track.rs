@@ -84,7 +84,7 @@ ports! {
         /// Detected objects, the same in every image as the detector finds them.
         in DETECTIONS: Detections;
         /// The objects with the numbers of their tracks, in the order of the input.
-        out TRACKED: Detections;
+        out TRACKED: Detections, in_step;
     }
 }
 

@@ -1,0 +1,368 @@
+//! Results that are drawn into images.
+
+use std::sync::Arc;
+
+use afferent_graph::{Cx, Node, NodeError, OpenCx, Port, Weight, params, ports};
+use afferent_messages::{
+    Affine, Image, PixelFormat,
+    vision::{Box2d, Classes, Depth, DepthKind, Detections, Hands, TextRegions},
+};
+use afferent_simd::{
+    Isa,
+    image::{Channels, Order, Plan, Sampling, Source, Target},
+};
+
+use crate::pixels::{source_of, with_planes};
+
+mod canvas;
+
+use canvas::{Canvas, Color};
+
+params! {
+    /// Settings of [`Overlay`].
+    pub struct OverlayParams {
+        /// Share of the color of the depth in the image.
+        pub depth_opacity: f64 = "0.6", range 0.0..=1.0;
+        /// Depth in meters that has the color of far points; nearer ones go over green and red.
+        pub far: f64 = "5", range 0.1..=1000.0, unit "m";
+    }
+}
+
+/// Draws results into the images that they were found in.
+///
+/// Boxes have the color of their track, or of their class. Hands are drawn as their bones, text as its
+/// outline with the words, classes in the upper left corner, and depth as colors from red (near) over
+/// green to blue (far); relative depth is spread over its values in the image.
+///
+/// Join each result with its image by `sync: exact`, as in `detections: {from: detect.detections,
+/// sync: exact}`: results lie in pixels of the source image and are drawn at the same points, also if
+/// the image is a crop. Without `sync`, the last result would be drawn into later images.
+///
+/// Latency: that of the slowest result.
+///
+/// ```
+/// use afferent_graph::{Node, NodeBench, OpenCx, Params, Timestamp};
+/// use afferent_messages::{Image, PixelFormat};
+/// use afferent_nodes_vision::{Overlay, OverlayParams};
+///
+/// let params = OverlayParams::from_values(&Default::default()).unwrap();
+/// let mut bench = NodeBench::new(Overlay::open(params, &OpenCx::default())?);
+/// let mut image = Image::default();
+/// image.reshape(PixelFormat::Nv12, 64, 48)?.fill(128);
+/// let sent = bench.call(Overlay::IMAGES, Timestamp::ZERO, image)?;
+/// let drawn = sent[0].1.get::<Image>().unwrap();
+/// assert_eq!((drawn.width(), drawn.format()), (64, PixelFormat::Rgb8));
+/// # Ok::<(), afferent_graph::NodeError>(())
+/// ```
+pub struct Overlay {
+    params: OverlayParams,
+    /// Tables for the last kind of images.
+    plan: Option<(Source, Plan)>,
+}
+
+ports! {
+    impl Overlay {
+        /// Images of any size, in color or `mono8`.
+        in IMAGES: Image;
+        /// Boxes of objects.
+        in DETECTIONS: Detections, optional;
+        /// Hands.
+        in HANDS: Hands, optional;
+        /// Regions with text.
+        in TEXTS: TextRegions, optional;
+        /// Classes of the image.
+        in CLASSES: Classes, optional;
+        /// Depth of the image.
+        in DEPTH: Depth, optional;
+        /// The images as `rgb8` with the results.
+        out DRAWN: Image, in_step;
+    }
+}
+
+/// Landmarks of a hand that are connected.
+const BONES: [[usize; 2]; 21] = [
+    [0, 1],
+    [1, 2],
+    [2, 3],
+    [3, 4],
+    [0, 5],
+    [5, 6],
+    [6, 7],
+    [7, 8],
+    [5, 9],
+    [9, 10],
+    [10, 11],
+    [11, 12],
+    [9, 13],
+    [13, 14],
+    [14, 15],
+    [15, 16],
+    [13, 17],
+    [17, 18],
+    [18, 19],
+    [19, 20],
+    [0, 17],
+];
+
+/// Colors that are easy to distinguish.
+const COLORS: [Color; 8] = [
+    [255, 82, 82],
+    [64, 196, 255],
+    [105, 240, 174],
+    [255, 215, 64],
+    [224, 64, 251],
+    [255, 145, 0],
+    [83, 109, 254],
+    [178, 255, 89],
+];
+
+const TEXT: Color = [255, 255, 255];
+
+/// The color of a number.
+fn color_of(number: u64) -> Color {
+    COLORS[(number % COLORS.len() as u64) as usize]
+}
+
+/// The color of a name: always the same.
+fn color_of_name(name: &str) -> Color {
+    let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    color_of(hash >> 32)
+}
+
+/// Color of a nearness from 0 to 1: blue, green, red.
+fn color_of_nearness(near: f64) -> [f64; 3] {
+    let near = near.clamp(0.0, 1.0);
+    let part = |center: f64| (1.0 - (near - center).abs() * 2.0).clamp(0.0, 1.0) * 255.0;
+    [part(1.0), part(0.5), part(0.0)]
+}
+
+impl Overlay {
+    /// Converts `image` to `rgb8`.
+    fn convert(&mut self, image: &Image, drawn: &mut Image) -> Result<(), NodeError> {
+        let fault = |reason| NodeError::InvalidInput { port: Self::IMAGES.name().into(), reason };
+        let source = source_of(image).map_err(fault)?;
+        if self.plan.as_ref().is_none_or(|(known, _)| *known != source) {
+            let target = Target {
+                width: source.width,
+                height: source.height,
+                channels: Channels::Rgb,
+                order: Order::Nhwc,
+                pad: 0.0,
+                scale: 1.0,
+                mean: [0.0; 3],
+                std: [1.0; 3],
+            };
+            let plan = Plan::new(source, target, Affine::IDENTITY.0, Sampling::Nearest);
+            self.plan = Some((source, plan.map_err(|error| fault(error.to_string()))?));
+        }
+        let out = drawn.reshape(PixelFormat::Rgb8, image.width(), image.height())?;
+        if let Some((_, plan)) = &mut self.plan {
+            let run = with_planes(image, |planes| plan.run(Isa::best(), planes, out));
+            run.map_err(|error| fault(error.to_string()))?;
+        }
+        drawn.derive_from(image, &Affine::IDENTITY);
+        Ok(())
+    }
+
+    fn draw_depth(&self, drawn: &mut Image, depth: &Depth) -> Result<(), NodeError> {
+        let Some(from_source) = depth.to_source.inverse() else { return Ok(()) };
+        let to_map = from_source.after(&drawn.to_source);
+        let values = depth.values.data::<f32>()?;
+        let known = values.iter().copied().filter(|value| value.is_finite());
+        let (least, most) = known
+            .fold((f32::INFINITY, f32::NEG_INFINITY), |(least, most), value| {
+                (least.min(value), most.max(value))
+            });
+        let span = f64::from(most - least).max(1e-9);
+        let nearness = |value: f32| match depth.kind {
+            DepthKind::Metric => 1.0 - f64::from(value) / self.params.far,
+            DepthKind::AffineInverse => f64::from(value - least) / span,
+        };
+        let (width, opacity) = (drawn.width(), self.params.depth_opacity);
+        let [map_width, map_height] = [depth.width(), depth.height()];
+        let out = drawn.reshape(PixelFormat::Rgb8, width, drawn.height())?;
+        for (index, pixel) in out.as_chunks_mut::<3>().0.iter_mut().enumerate() {
+            let center = [(index % width) as f64 + 0.5, (index / width) as f64 + 0.5];
+            let [x, y] = to_map.apply(center);
+            if x < 0.0 || y < 0.0 || x >= map_width as f64 || y >= map_height as f64 {
+                continue;
+            }
+            let value = values[y as usize * map_width + x as usize];
+            if value.is_finite() {
+                for (channel, color) in pixel.iter_mut().zip(color_of_nearness(nearness(value))) {
+                    let mixed = f64::from(*channel) * (1.0 - opacity) + color * opacity;
+                    *channel = mixed.round() as u8;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn draw_box(canvas: &mut Canvas<'_>, bounds: &Box2d, color: Color, label: &str) {
+    let corners = bounds.corners();
+    canvas.outline(&corners, color);
+    // Above the box, and within the image.
+    let top = |axis: usize| corners.iter().map(|corner| corner[axis]).fold(f32::INFINITY, f32::min);
+    canvas.label([top(0), top(1)], label, TEXT, color);
+}
+
+fn draw_detections(canvas: &mut Canvas<'_>, found: &Detections) {
+    for detection in &found.detections {
+        let label: Arc<str> = detection.label.clone();
+        let score = (detection.score * 100.0).round();
+        let (color, label) = match detection.track {
+            Some(track) => (color_of(track), format!("{label} {track}  {score} %")),
+            None => (color_of_name(&label), format!("{label}  {score} %")),
+        };
+        draw_box(canvas, &detection.bounds, color, &label);
+    }
+}
+
+fn draw_hands(canvas: &mut Canvas<'_>, found: &Hands) {
+    for (number, hand) in found.hands.iter().enumerate() {
+        let color = color_of(number as u64);
+        let at = |landmark: usize| {
+            let [x, y, _] = hand.landmarks[landmark];
+            [x, y]
+        };
+        for [from, to] in BONES {
+            canvas.line(at(from), at(to), color);
+        }
+        (0..hand.landmarks.len()).for_each(|landmark| canvas.dot(at(landmark), TEXT));
+    }
+}
+
+fn draw_texts(canvas: &mut Canvas<'_>, found: &TextRegions) {
+    for region in &found.regions {
+        let color = color_of_name("text");
+        canvas.outline(&region.corners, color);
+        canvas.label(region.corners[0], &region.text, TEXT, color);
+    }
+}
+
+fn draw_classes(canvas: &mut Canvas<'_>, found: &Classes) {
+    for (line, class) in found.classes.iter().take(5).enumerate() {
+        let text = format!("{}  {} %", class.label, (class.score * 100.0).round());
+        canvas.line_of_text(line, &text, TEXT, color_of_name(&class.label));
+    }
+}
+
+impl Node for Overlay {
+    type Params = OverlayParams;
+
+    const NAME: &'static str = "overlay";
+    const SUMMARY: &'static str = "Draws results into the images that they were found in.";
+    const PORTS: &'static [Port] = Self::PORTS;
+    const WEIGHT: Weight = Weight::Heavy;
+    const LATENCY: &'static str = "that of the slowest result";
+
+    fn open(params: OverlayParams, _: &OpenCx) -> Result<Self, NodeError> {
+        Ok(Self { params, plan: None })
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
+        let Some(image) = cx.get(Self::IMAGES).filter(|image| !image.bytes().is_empty()) else {
+            return Ok(());
+        };
+        let mut drawn = cx.loan(Self::DRAWN);
+        self.convert(image, &mut drawn)?;
+        let (to_source, frame_id, camera) =
+            (image.to_source, image.frame_id.clone(), image.camera.clone());
+        if let Some(depth) = cx.get(Self::DEPTH) {
+            self.draw_depth(&mut drawn, depth)?;
+        }
+        if let Some(from_source) = to_source.inverse() {
+            let (width, height) = (drawn.width(), drawn.height());
+            let pixels = drawn.reshape(PixelFormat::Rgb8, width, height)?;
+            let mut canvas = Canvas::new(pixels, width, height, from_source);
+            if let Some(found) = cx.get(Self::DETECTIONS) {
+                draw_detections(&mut canvas, found);
+            }
+            if let Some(found) = cx.get(Self::HANDS) {
+                draw_hands(&mut canvas, found);
+            }
+            if let Some(found) = cx.get(Self::TEXTS) {
+                draw_texts(&mut canvas, found);
+            }
+            if let Some(found) = cx.get(Self::CLASSES) {
+                draw_classes(&mut canvas, found);
+            }
+        }
+        (drawn.to_source, drawn.frame_id, drawn.camera) = (to_source, frame_id, camera);
+        cx.send(Self::DRAWN, drawn);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use afferent_graph::{Params, Timestamp};
+    use afferent_messages::vision::Detection;
+
+    use super::*;
+
+    fn overlay() -> Overlay {
+        Overlay::open(OverlayParams::from_values(&Default::default()).unwrap(), &OpenCx::default())
+            .unwrap()
+    }
+
+    fn black(width: usize, height: usize) -> Image {
+        Image::new(PixelFormat::Rgb8, width, height, width * 3, &vec![0; width * height * 3])
+            .unwrap()
+    }
+
+    fn at(image: &Image, x: usize, y: usize) -> [u8; 3] {
+        image.bytes().as_chunks::<3>().0[y * image.width() + x]
+    }
+
+    #[test]
+    fn boxes_are_drawn_where_they_are_in_a_crop() {
+        let mut image = black(100, 80);
+        // Each pixel is 2 of the source, from (50, 20) on.
+        image.to_source = Affine::scale_and_shift([2.0; 2], [50.0, 20.0]);
+        let mut canvas_of = image.clone();
+        let bounds = Box2d::from_corners([90.0, 80.0], [170.0, 140.0]);
+        let detection = Detection { label: "cup".into(), score: 0.9, bounds, track: Some(1) };
+        let found = Detections { frame_id: String::new(), detections: vec![detection] };
+        let from_source = image.to_source.inverse().unwrap();
+        let pixels = canvas_of.reshape(PixelFormat::Rgb8, 100, 80).unwrap();
+        draw_detections(&mut Canvas::new(pixels, 100, 80, from_source), &found);
+        // In the image: (20, 30) to (60, 60).
+        for (x, y) in [(20, 50), (60, 50), (40, 30), (40, 60)] {
+            assert_eq!(at(&canvas_of, x, y), color_of(1), "{x} {y}");
+        }
+        assert_eq!(at(&canvas_of, 40, 45), [0; 3], "the inside");
+        assert_eq!(at(&canvas_of, 90, 70), [0; 3]);
+        let label: Vec<_> = (20..28).flat_map(|x| (20..30).map(move |y| (x, y))).collect();
+        assert!(label.iter().any(|(x, y)| at(&canvas_of, *x, *y) == TEXT), "the label");
+    }
+
+    #[test]
+    fn depth_is_colored_and_unknown_depth_is_not() {
+        let mut image = black(4, 2);
+        let mut depth = Depth { kind: DepthKind::Metric, ..Depth::default() };
+        depth.reshape(2, 1).unwrap().copy_from_slice(&[0.0, f32::NAN]);
+        depth.to_source = Affine::scale_and_shift([2.0; 2], [0.0; 2]);
+        overlay().draw_depth(&mut image, &depth).unwrap();
+        assert_eq!(at(&image, 1, 1), [153, 0, 0], "60 % of red");
+        assert_eq!(at(&image, 2, 1), [0; 3]);
+        assert_eq!(color_of_nearness(0.5), [0.0, 255.0, 0.0]);
+        assert_eq!(color_of_nearness(-9.0), [0.0, 0.0, 255.0]);
+    }
+
+    #[test]
+    fn images_without_results_are_converted() {
+        let mut bench = afferent_graph::NodeBench::new(overlay());
+        let mut image = Image::default();
+        image.reshape(PixelFormat::Mono8, 3, 2).unwrap().copy_from_slice(&[1, 2, 3, 4, 5, 6]);
+        let sent = bench.call(Overlay::IMAGES, Timestamp::ZERO, image).unwrap();
+        let drawn = sent[0].1.get::<Image>().unwrap();
+        assert_eq!(drawn.bytes()[..6], [1, 1, 1, 2, 2, 2]);
+        let depth = Image::new(PixelFormat::Depth16, 1, 1, 2, &[0; 2]).unwrap();
+        let error = bench.call(Overlay::IMAGES, Timestamp::ZERO, depth).unwrap_err().to_string();
+        assert!(error.contains("16UC1"), "{error}");
+    }
+}
