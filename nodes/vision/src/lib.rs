@@ -8,6 +8,7 @@
 //! | [`EmbedImage`] | turns images into vectors that can be compared, with a model |
 //! | [`ImageView`] | converts images to another size and pixel format |
 //! | [`Overlay`] | draws results into the images that they were found in |
+//! | [`Preview`] | shows images on a web page |
 //! | [`Track`] | gives detected objects numbers that last from image to image |
 //! | [`Undistort`] | removes the distortion of the lens from images |
 //!
@@ -30,6 +31,7 @@ mod image_view;
 pub mod model_image;
 mod overlay;
 pub mod pixels;
+mod preview;
 mod track;
 mod ultralytics;
 mod undistort;
@@ -43,6 +45,7 @@ pub use detect::{Detect, DetectParams};
 pub use embed_image::{EmbedImage, EmbedImageParams};
 pub use image_view::{ImageView, ImageViewParams, Resampling, ViewFormat};
 pub use overlay::{Overlay, OverlayParams};
+pub use preview::{Preview, PreviewParams};
 pub use track::{Track, TrackParams};
 pub use undistort::Undistort;
 
@@ -54,6 +57,7 @@ pub const NODES: &[NodeEntry] = &[
     NodeDef::of::<EmbedImage>,
     NodeDef::of::<ImageView>,
     NodeDef::of::<Overlay>,
+    NodeDef::of::<Preview>,
     NodeDef::of::<Track>,
     NodeDef::of::<Undistort>,
 ];

@@ -1,0 +1,257 @@
+//! Images in a browser.
+
+use std::{net::SocketAddr, time::Duration};
+
+use afferent_graph::{Cx, Node, NodeError, OpenCx, Port, Timestamp, Weight, params, ports};
+use afferent_messages::{Affine, Image, PixelFormat};
+use afferent_simd::{
+    Isa,
+    image::{Channels, Order, Plan, Sampling, Source, Target},
+};
+use jpeg_encoder::{ColorType, Encoder};
+
+use crate::pixels::{source_of, with_planes};
+
+mod server;
+
+use server::Server;
+
+params! {
+    /// Settings of [`Preview`].
+    pub struct PreviewParams {
+        /// Address and port of the page. Only this machine reaches the loopback address.
+        pub bind: String = "127.0.0.1:8080";
+        /// Most images per second.
+        pub max_rate: f64 = "15", range 0.1..=120.0, unit "Hz";
+        /// Quality of the JPEG images.
+        pub quality: u32 = "80", range 1.0..=100.0;
+        /// Longest side of the images; larger ones are scaled down.
+        pub max_size: u32 = "1280", range 16.0..=16384.0, unit "px";
+    }
+}
+
+/// Shows images on a web page.
+///
+/// | address | |
+/// |---|---|
+/// | `/` | a page with the images |
+/// | `/stream` | the images as they come, as `multipart/x-mixed-replace` (MJPEG) |
+/// | `/image.jpg` | the next image |
+///
+/// Images are encoded only while someone watches. Up to 8 clients are served, and a slow one skips
+/// images. The page is not encrypted and asks for no password: bind it to another address than the
+/// loopback one only in a network that you trust. Requests that other web pages make are refused.
+///
+/// Latency: none.
+///
+/// ```
+/// use afferent_graph::{Node, OpenCx, ParamValue, Params};
+/// use afferent_nodes_vision::{Preview, PreviewParams};
+///
+/// let values = [("bind".to_owned(), ParamValue::Text("localhost:eighty".into()))].into();
+/// let params = PreviewParams::from_values(&values).unwrap();
+/// let error = Preview::open(params, &OpenCx::default()).err().unwrap().to_string();
+/// assert!(error.contains("bind") && error.contains("127.0.0.1:8080"), "{error}");
+/// ```
+pub struct Preview {
+    params: PreviewParams,
+    server: Server,
+    /// Tables for the last kind of images.
+    plan: Option<(Source, Plan)>,
+    /// Red, green, blue of the last image.
+    pixels: Vec<u8>,
+    last: Option<Timestamp>,
+}
+
+ports! {
+    impl Preview {
+        /// Images of any size, in color or `mono8`.
+        in IMAGES: Image;
+    }
+}
+
+impl Preview {
+    /// Address of the page.
+    pub fn address(&self) -> SocketAddr {
+        self.server.address()
+    }
+
+    /// Encodes an image as JPEG.
+    fn encode(&mut self, image: &Image) -> Result<Vec<u8>, String> {
+        let source = source_of(image)?;
+        if self.plan.as_ref().is_none_or(|(known, _)| *known != source) {
+            self.plan = Some((source, self.plan_for(source)?));
+        }
+        let Some((_, plan)) = &mut self.plan else { return Ok(Vec::new()) };
+        let (width, height) = (plan.target().width, plan.target().height);
+        self.pixels.resize(width * height * PixelFormat::Rgb8.pixel_bytes(), 0);
+        let pixels = &mut self.pixels;
+        let run = with_planes(image, |planes| plan.run(Isa::best(), planes, pixels));
+        run.map_err(|error| error.to_string())?;
+        let mut file = Vec::new();
+        let side = |side: usize| u16::try_from(side).map_err(|error| error.to_string());
+        let (width, height) = (side(width)?, side(height)?);
+        let encoder = Encoder::new(&mut file, self.params.quality as u8);
+        let encoded = encoder.encode(&self.pixels, width, height, ColorType::Rgb);
+        encoded.map_err(|error| error.to_string())?;
+        Ok(file)
+    }
+
+    fn plan_for(&self, source: Source) -> Result<Plan, String> {
+        let longest = source.width.max(source.height) as f64;
+        let scale = (f64::from(self.params.max_size) / longest).min(1.0);
+        let scaled = |side: usize| ((side as f64 * scale).round() as usize).max(1);
+        let target = Target {
+            width: scaled(source.width),
+            height: scaled(source.height),
+            channels: Channels::Rgb,
+            order: Order::Nhwc,
+            pad: 0.0,
+            scale: 1.0,
+            mean: [0.0; 3],
+            std: [1.0; 3],
+        };
+        let to_source = [
+            source.width as f64 / target.width as f64,
+            source.height as f64 / target.height as f64,
+        ];
+        let to_source = Affine::scale_and_shift(to_source, [0.0; 2]);
+        let plan = Plan::new(source, target, to_source.0, Sampling::Bilinear);
+        plan.map_err(|error| error.to_string())
+    }
+}
+
+impl Node for Preview {
+    type Params = PreviewParams;
+
+    const NAME: &'static str = "preview";
+    const SUMMARY: &'static str = "Shows images on a web page.";
+    const PORTS: &'static [Port] = Self::PORTS;
+    const WEIGHT: Weight = Weight::Heavy;
+    const LATENCY: &'static str = "none";
+
+    fn open(params: PreviewParams, _: &OpenCx) -> Result<Self, NodeError> {
+        let server = Server::start(&params.bind).map_err(|error| NodeError::InvalidParam {
+            name: "bind".into(),
+            reason: format!(
+                "{}: {error}; an address is written HOST:PORT, such as 127.0.0.1:8080",
+                params.bind
+            ),
+        })?;
+        tracing::info!("images at http://{}/", server.address());
+        Ok(Self { params, server, plan: None, pixels: Vec::new(), last: None })
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
+        let at = cx.at();
+        let period = Duration::from_secs_f64(1.0 / self.params.max_rate);
+        // Cameras are not exact.
+        let is_early =
+            self.last.is_some_and(|last| at >= last && at.since(last) < period.mul_f64(0.75));
+        if is_early || !self.server.is_watched() {
+            return Ok(());
+        }
+        self.last = Some(at);
+        let Some(image) = cx.get(Self::IMAGES).filter(|image| !image.bytes().is_empty()) else {
+            return Ok(());
+        };
+        let fault = |reason| NodeError::InvalidInput { port: Self::IMAGES.name().into(), reason };
+        let file = self.encode(image).map_err(fault)?;
+        self.server.show(file);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io::{Read, Write},
+        net::TcpStream,
+        thread,
+    };
+
+    use afferent_graph::{NodeBench, ParamValue, Params};
+
+    use super::*;
+
+    fn open() -> Preview {
+        let values = [("bind".to_owned(), ParamValue::Text("127.0.0.1:0".into()))].into();
+        Preview::open(PreviewParams::from_values(&values).unwrap(), &OpenCx::default()).unwrap()
+    }
+
+    fn ask(address: SocketAddr, request: &str) -> TcpStream {
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        stream
+    }
+
+    fn answer(address: SocketAddr, request: &str) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        ask(address, request).read_to_end(&mut bytes).unwrap();
+        bytes
+    }
+
+    fn image(value: u8) -> Image {
+        let mut image = Image::default();
+        image.reshape(PixelFormat::Nv12, 64, 48).unwrap().fill(value);
+        image
+    }
+
+    /// Sends images until the thread has its result.
+    fn show<T: Send + 'static>(bench: &mut NodeBench<Preview>, client: thread::JoinHandle<T>) -> T {
+        let mut at = 0;
+        while !client.is_finished() {
+            at += 100_000_000;
+            bench.call(Preview::IMAGES, Timestamp(at), image(128)).unwrap();
+            thread::sleep(Duration::from_millis(5));
+        }
+        client.join().unwrap()
+    }
+
+    #[test]
+    fn images_are_shown_while_someone_watches() {
+        let preview = open();
+        let address = preview.address();
+        let mut bench = NodeBench::new(preview);
+        let page = String::from_utf8(answer(address, "GET / HTTP/1.1\r\n\r\n")).unwrap();
+        assert!(page.starts_with("HTTP/1.1 200 OK") && page.contains("src=\"/stream\""), "{page}");
+        let client = thread::spawn(move || answer(address, "GET /image.jpg HTTP/1.1\r\n\r\n"));
+        let found = show(&mut bench, client);
+        let start = found.windows(4).position(|bytes| bytes == b"\r\n\r\n").unwrap() + 4;
+        let mut decoded = Image::default();
+        decoded.read_jpeg(None, &found[start..]).unwrap();
+        assert_eq!((decoded.width(), decoded.height()), (64, 48));
+        assert!(decoded.bytes()[0].abs_diff(130) < 6, "limited range: {}", decoded.bytes()[0]);
+        let client = thread::spawn(move || {
+            let mut stream = ask(address, "GET /stream HTTP/1.1\r\n\r\n");
+            let (mut found, mut buffer) = (Vec::new(), [0; 4096]);
+            while found.windows(4).filter(|bytes| *bytes == b"\xff\xd8\xff\xe0").count() < 3 {
+                let read = stream.read(&mut buffer).unwrap();
+                assert!(read > 0, "the stream ends");
+                found.extend(&buffer[..read]);
+            }
+            String::from_utf8_lossy(&found).into_owned()
+        });
+        let stream = show(&mut bench, client);
+        assert!(stream.contains("multipart/x-mixed-replace"), "{stream}");
+    }
+
+    #[test]
+    fn requests_of_other_pages_and_names_are_refused() {
+        let preview = open();
+        let status = |headers: &str| {
+            let request = format!("GET / HTTP/1.1\r\n{headers}\r\n");
+            let answer = String::from_utf8(answer(preview.address(), &request)).unwrap();
+            answer.split(' ').nth(1).unwrap().to_owned()
+        };
+        assert_eq!(status("Host: localhost:8080\r\nSec-Fetch-Site: same-origin\r\n"), "200");
+        assert_eq!(status("Host: 127.0.0.1:8080\r\n"), "200");
+        assert_eq!(status("Host: [::1]:8080\r\n"), "200");
+        assert_eq!(status("sec-fetch-site: cross-site\r\n"), "403");
+        // A name that another page has made to lead here.
+        assert_eq!(status("Host: evil.example:8080\r\n"), "403");
+        let none = String::from_utf8(answer(preview.address(), "GET /x HTTP/1.1\r\n\r\n")).unwrap();
+        assert!(none.starts_with("HTTP/1.1 404"), "{none}");
+    }
+}
