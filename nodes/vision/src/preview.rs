@@ -38,7 +38,7 @@ params! {
 /// | `/stream` | the images as they come, as `multipart/x-mixed-replace` (MJPEG) |
 /// | `/image.jpg` | the next image |
 ///
-/// Images are encoded only while someone watches. Up to 8 clients are served, and a slow one skips
+/// Images are encoded only while a client watches. Up to 8 clients are served, and a slow one skips
 /// images. The page is not encrypted and asks for no password: bind it to another address than the
 /// loopback one only in a network that you trust. Requests that other web pages make are refused.
 ///
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn images_are_shown_while_someone_watches() {
+    fn images_are_shown_while_a_client_watches() {
         let preview = open();
         let address = preview.address();
         let mut bench = NodeBench::new(preview);

@@ -36,7 +36,7 @@ fn allowed(config: &str) -> Vec<&str> {
     let lines = config.lines().skip_while(|line| *line != "allow = [").skip(1);
     let names: Vec<&str> = lines
         .take_while(|line| *line != "]")
-        .map(|line| line.trim().trim_matches([',', '"']))
+        .map(|line| line.split('#').next().unwrap_or(line).trim().trim_matches([',', '"']))
         .collect();
     assert!(!names.is_empty(), "deny.toml has no list `allow`, one license a line");
     names

@@ -20,7 +20,7 @@ const MAX_HEAD: u64 = 1 << 14;
 const LIMIT: Duration = Duration::from_secs(5);
 
 const PAGE: &str = "<!doctype html><meta charset=utf-8><title>Afferent</title>\
-<style>body{margin:0;background:#111;display:grid;place-items:center;height:100vh}\
+<style>body{margin:0;background:#111;text-align:center}\
 img{max-width:100vw;max-height:100vh}</style><img src=\"/stream\" alt=\"images of the graph\">";
 
 /// Boundary of the images in a stream.
