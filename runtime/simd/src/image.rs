@@ -17,7 +17,7 @@
 //! | `position` | positions in the source, and the output pixels that lie in it |
 //! | `format` | components of pixel formats |
 //! | `taps`, `bilinear` | sampling by transforms without rotation, a vector of pixels at a time |
-//! | `rotated`, `map` | sampling by other transforms, and at positions of each pixel |
+//! | `rotated`, `map`, `gather` | sampling by other transforms, and at positions of each pixel |
 //! | `filter` | antialiased sampling |
 //! | `color` | components to normalized channels |
 //! | `element` | element types of the output |
@@ -31,6 +31,7 @@ mod color;
 mod element;
 mod filter;
 mod format;
+mod gather;
 mod map;
 mod position;
 mod rotated;
@@ -173,7 +174,7 @@ impl Plan {
             }
             None => match is_upright.then(bilinear).flatten() {
                 Some(bilinear) => Sampler::Bilinear(bilinear),
-                None => Sampler::Rotated(Rotated::new([x, y], target.width, is_nearest)),
+                None => Sampler::Rotated(Rotated::new(&source, [x, y], target.width, is_nearest)),
             },
         };
         // Sampled values of 255 have this size.
@@ -244,9 +245,9 @@ impl Plan {
             let Self { source, target, sampler, components, .. } = self;
             let columns = match sampler {
                 Sampler::Bilinear(sampler) => sampler.sample(isa, source, planes, row, components),
-                Sampler::Rotated(sampler) => sampler.sample(source, planes, row, components),
+                Sampler::Rotated(sampler) => sampler.sample(isa, source, planes, row, components),
                 Sampler::Filter(sampler) => sampler.sample(isa, source, planes, row, components),
-                Sampler::Map(map) => map.sample(source, target, planes, row, components),
+                Sampler::Map(map) => map.sample(isa, source, target, planes, row, components),
             };
             match self.target.order {
                 Order::Nchw => self.write_planes(isa, row, columns, out),

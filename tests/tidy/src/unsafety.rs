@@ -45,6 +45,7 @@ const LISTED: &[(&str, &str)] = &[
     ("runtime/simd/src/igemm/tile.rs", "loads and stores through checked pointers"),
     ("runtime/simd/src/igemm/weights.rs", "loads weights through checked pointers"),
     ("runtime/simd/src/image/bilinear.rs", "loads windows of rows at checked offsets"),
+    ("runtime/simd/src/image/gather.rs", "loads windows of planes at checked offsets"),
     ("runtime/simd/src/isa/avx2.rs", "calls instructions that only some processors have"),
     ("runtime/simd/src/isa/avx512.rs", "calls instructions that only some processors have"),
     ("runtime/simd/src/isa/neon.rs", "loads and stores through pointers"),

@@ -34,8 +34,10 @@ impl Bilinear {
     ) -> Option<Self> {
         let columns = x.inside(source.width, target.width);
         let rows = y.inside(source.height, target.height);
-        let taps: Vec<Tap> =
-            columns.clone().map(|at| x.position(at).tap(source.width, is_nearest)).collect();
+        let taps: Vec<Tap> = columns
+            .clone()
+            .map(|at| Tap::at(x.position(at).fixed(is_nearest), source.width))
+            .collect();
         let parts = source.format.components().iter();
         let taps = parts.map(|part| Taps::new(part, &taps, source.plane_size(part.plane)[0]));
         Some(Self { columns, rows, y, is_nearest, taps: taps.collect::<Option<_>>()? })
@@ -53,7 +55,7 @@ impl Bilinear {
         if !self.rows.contains(&row) {
             return 0..0;
         }
-        let tap = self.y.position(row).tap(source.height, self.is_nearest);
+        let tap = Tap::at(self.y.position(row).fixed(self.is_nearest), source.height);
         let parts = source.format.components().iter();
         for ((part, taps), out) in parts.zip(&self.taps).zip(out) {
             let rows = [tap.first, tap.second].map(|row| source.row(planes, part, row));

@@ -2,15 +2,15 @@
 
 use std::ops::Range;
 
-use super::{Plane, Source, Target, position::Tap, rotated::interpolate};
+use super::{Plane, Source, Target, gather::Gather, position::limited};
+use crate::Isa;
 
-/// A position for each output pixel, and memory for the taps of a row.
+/// A position for each output pixel.
 #[derive(Debug, Clone)]
 pub(super) struct Map {
     /// Fixed-point positions, row after row: x and y.
     positions: Vec<[i32; 2]>,
-    is_nearest: bool,
-    taps: Vec<[Tap; 2]>,
+    gather: Gather,
 }
 
 impl Map {
@@ -24,15 +24,16 @@ impl Map {
         for row in 0..target.height {
             positions.extend((0..target.width).map(|column| {
                 let [x, y] = position([column, row]);
-                [Tap::fixed(x, source.width), Tap::fixed(y, source.height)]
+                [limited(x, source.width, is_nearest), limited(y, source.height, is_nearest)]
             }));
         }
-        Self { positions, is_nearest, taps: Vec::with_capacity(target.width) }
+        Self { positions, gather: Gather::new(source) }
     }
 
     /// Interpolates the components of row `row`. Returns the columns, which are all.
     pub(super) fn sample(
         &mut self,
+        isa: Isa,
         source: &Source,
         target: &Target,
         planes: &[Plane<'_>],
@@ -40,14 +41,7 @@ impl Map {
         out: &mut [Vec<f32>; 3],
     ) -> Range<usize> {
         let positions = &self.positions[row * target.width..][..target.width];
-        self.taps.clear();
-        self.taps.extend(positions.iter().map(|[x, y]| {
-            [
-                Tap::at_fixed(*x, source.width, self.is_nearest),
-                Tap::at_fixed(*y, source.height, self.is_nearest),
-            ]
-        }));
-        interpolate(source, planes, &self.taps, out);
+        self.gather.interpolate(isa, source, planes, positions, out);
         0..target.width
     }
 }

@@ -94,44 +94,40 @@ impl Line {
 }
 
 impl Position {
-    /// Pixels to interpolate between, limited to the source, or twice the pixel at the position if
-    /// `is_nearest`.
+    /// The position from the center of the first source pixel, with the fraction of the weights; or
+    /// the pixel at the position, without a fraction, if `is_nearest`.
     #[inline]
-    pub(super) fn tap(self, size: usize, is_nearest: bool) -> Tap {
-        let last = size as i64 - 1;
-        if is_nearest {
-            let at = (self.0 >> FRACTION_BITS).clamp(0, last) as usize;
-            return Tap { first: at, second: at, weight: 0 };
-        }
+    pub(super) fn fixed(self, is_nearest: bool) -> i32 {
         const HALF: i64 = 1 << (FRACTION_BITS - 1);
         const ROUND: i64 = 1 << (FRACTION_BITS - WEIGHT_BITS - 1);
-        let from_center = self.0 - HALF + ROUND;
-        let at = from_center >> FRACTION_BITS;
-        let weight = (from_center >> (FRACTION_BITS - WEIGHT_BITS)) as i32 & (ONE - 1);
-        Tap { first: at.clamp(0, last) as usize, second: (at + 1).clamp(0, last) as usize, weight }
+        if is_nearest {
+            return ((self.0 >> FRACTION_BITS) << WEIGHT_BITS) as i32;
+        }
+        ((self.0 - HALF + ROUND) >> (FRACTION_BITS - WEIGHT_BITS)) as i32
     }
 }
 
-impl Tap {
-    /// Fixed-point position of the center of an output pixel, from the center of the first source
-    /// pixel, limited to a source of `size` pixels. NaN becomes its first pixel.
-    pub(super) fn fixed(position: f64, size: usize) -> i32 {
-        ((position.clamp(0.0, size as f64) - 0.5) * f64::from(ONE)).round() as i32
+/// [`Position::fixed`] of a position that is limited to a source of `size` pixels. NaN becomes its
+/// first pixel.
+pub(super) fn limited(position: f64, size: usize, is_nearest: bool) -> i32 {
+    let position = position.clamp(0.0, size as f64);
+    if is_nearest {
+        return (position.floor() as i32) << WEIGHT_BITS;
     }
+    ((position - 0.5) * f64::from(ONE)).round() as i32
+}
 
-    /// Pixels to interpolate between at a position of [`Tap::fixed`], or twice the nearest one.
-    pub(super) fn at_fixed(position: i32, size: usize, is_nearest: bool) -> Self {
-        let last = size as i32 - 1;
+impl Tap {
+    /// Pixels of a source of `size` pixels to interpolate between at `fixed`.
+    #[inline(always)]
+    pub(super) fn at(fixed: i32, size: usize) -> Self {
+        let (at, last) = (fixed >> WEIGHT_BITS, size as i32 - 1);
         let limit = |at: i32| at.clamp(0, last) as usize;
-        if is_nearest {
-            let at = limit((position + ONE / 2) >> WEIGHT_BITS);
-            return Self { first: at, second: at, weight: 0 };
-        }
-        let at = position >> WEIGHT_BITS;
-        Self { first: limit(at), second: limit(at + 1), weight: position & (ONE - 1) }
+        Self { first: limit(at), second: limit(at + 1), weight: fixed & (ONE - 1) }
     }
 
     /// Weight of the second pixel, from 0 to 1.
+    #[inline(always)]
     pub(super) fn share(self) -> f32 {
         self.weight as f32 / ONE as f32
     }
@@ -160,17 +156,25 @@ mod tests {
 
     #[test]
     fn taps_stay_in_the_source() {
-        let tap = |position: f64, is_nearest| {
+        fn at(position: f64, is_nearest: bool) -> (usize, usize, f32) {
             let to_source = [[1.0, 0.0, position - 0.5], [0.0, 1.0, 0.0]];
             let line = positions(to_source, [1, 1]).unwrap()[0].columns(0);
-            let tap = line.position(0).tap(3, is_nearest);
+            let tap = Tap::at(line.position(0).fixed(is_nearest), 3);
             (tap.first, tap.second, tap.share())
-        };
-        assert_eq!(tap(1.5, false), (1, 2, 0.0));
-        assert_eq!(tap(1.25, false), (0, 1, 0.75));
-        assert_eq!(tap(0.25, false), (0, 0, 0.75));
-        assert_eq!(tap(2.75, false), (2, 2, 0.25));
-        assert_eq!(tap(1.99, true), (1, 1, 0.0));
+        }
+        assert_eq!(at(1.5, false), (1, 2, 0.0));
+        assert_eq!(at(1.25, false), (0, 1, 0.75));
+        assert_eq!(at(0.25, false), (0, 0, 0.75));
+        assert_eq!(at(2.75, false), (2, 2, 0.25));
+        assert_eq!(at(1.99, true), (1, 2, 0.0));
+        for is_nearest in [false, true] {
+            for position in [0.0, 0.25, 1.5, 1.99, 2.75] {
+                let found = limited(position, 3, is_nearest);
+                let tap = Tap::at(found, 3);
+                assert_eq!((tap.first, tap.second, tap.share()), at(position, is_nearest));
+            }
+        }
+        assert_eq!(limited(f64::NAN, 3, true), 0);
     }
 
     #[test]

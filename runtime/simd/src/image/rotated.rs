@@ -2,10 +2,8 @@
 
 use std::ops::Range;
 
-use super::{
-    Plane, Source,
-    position::{ONE, Positions, Tap},
-};
+use super::{Plane, Source, gather::Gather, position::Positions};
+use crate::Isa;
 
 /// Positions, and memory for those of a row.
 #[derive(Debug, Clone)]
@@ -14,18 +12,26 @@ pub(super) struct Rotated {
     /// Width of the output.
     width: usize,
     is_nearest: bool,
-    /// Columns and rows that each pixel is interpolated between.
-    taps: Vec<[Tap; 2]>,
+    /// Fixed-point positions of the pixels of a row: x and y.
+    row: Vec<[i32; 2]>,
+    gather: Gather,
 }
 
 impl Rotated {
-    pub(super) fn new(positions: [Positions; 2], width: usize, is_nearest: bool) -> Self {
-        Self { positions, width, is_nearest, taps: Vec::with_capacity(width) }
+    pub(super) fn new(
+        source: &Source,
+        positions: [Positions; 2],
+        width: usize,
+        is_nearest: bool,
+    ) -> Self {
+        let (row, gather) = (Vec::with_capacity(width), Gather::new(source));
+        Self { positions, width, is_nearest, row, gather }
     }
 
     /// Interpolates the components of row `row`. Returns the columns that lie in the source.
     pub(super) fn sample(
         &mut self,
+        isa: Isa,
         source: &Source,
         planes: &[Plane<'_>],
         row: usize,
@@ -35,36 +41,14 @@ impl Rotated {
         let inside = [x.inside(source.width, self.width), y.inside(source.height, self.width)];
         let start = inside[0].start.max(inside[1].start);
         let columns = start..inside[0].end.min(inside[1].end).max(start);
-        self.taps.clear();
-        self.taps.extend(columns.clone().map(|at| {
-            [
-                x.position(at).tap(source.width, self.is_nearest),
-                y.position(at).tap(source.height, self.is_nearest),
-            ]
-        }));
-        interpolate(source, planes, &self.taps, out);
+        let is_nearest = self.is_nearest;
+        self.row.clear();
+        self.row.extend(
+            columns
+                .clone()
+                .map(|at| [x.position(at).fixed(is_nearest), y.position(at).fixed(is_nearest)]),
+        );
+        self.gather.interpolate(isa, source, planes, &self.row, out);
         columns
-    }
-}
-
-/// Interpolates each component between the columns and rows of `taps`.
-pub(super) fn interpolate(
-    source: &Source,
-    planes: &[Plane<'_>],
-    taps: &[[Tap; 2]],
-    out: &mut [Vec<f32>; 3],
-) {
-    for (part, out) in source.format.components().iter().zip(out) {
-        let Plane { bytes, row_stride } = planes[part.plane];
-        for ([x, y], out) in taps.iter().zip(out) {
-            let [left, right] = [x.first, x.second].map(|column| part.byte(column));
-            let line = |row: usize| {
-                let line = &bytes[(row >> part.shift[1]) * row_stride..];
-                let (left, right) = (i32::from(line[left]), i32::from(line[right]));
-                (left * (ONE - x.weight) + right * x.weight) as f32
-            };
-            let (first, second) = (line(y.first), line(y.second));
-            *out = (second - first) * y.share() + first;
-        }
     }
 }

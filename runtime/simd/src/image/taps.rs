@@ -5,7 +5,7 @@ use super::{MAX_LANES, format::Component, position::Tap};
 /// Bytes of a window, which one instruction shuffles.
 pub(super) const WINDOW: usize = 16;
 /// Index of a byte that is zero.
-const ZERO: u8 = 0x80;
+pub(super) const ZERO: u8 = 0x80;
 /// Output pixels that share windows.
 const GROUP: usize = 4;
 
