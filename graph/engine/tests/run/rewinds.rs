@@ -67,7 +67,8 @@ fn both_paths_from_a_restarted_source_lead_to_the_same_call() {
 /// A source of 20 packets and what makes speech of them, whose times lie far ahead until it is
 /// interrupted after ten, and restart then.
 fn interrupted(graph: &mut Graph) -> (usize, usize) {
-    let source = graph.clocked(0, 10, 20);
+    // On a busy machine, a thread may be late by many milliseconds.
+    let source = graph.clocked(0, 100, 20);
     let mut base = 10_000;
     let speech = graph.node("speech", move |number, cx| {
         let at = base + number;
@@ -79,7 +80,7 @@ fn interrupted(graph: &mut Graph) -> (usize, usize) {
         if call == 1 {
             cx.send(OUT, Number(0));
         }
-        cx.resume_at(ms(95));
+        cx.resume_at(ms(950));
         call < 1
     });
     graph.canceled(speech, |_| Ok(()));
