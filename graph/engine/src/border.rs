@@ -42,9 +42,8 @@ pub trait Border: Send + Sync {
     /// sender; must not block.
     fn send(&self, edge: usize);
 
-    /// The receiver of the incoming edge has taken packets or closed it; with
-    /// [`OnFull::Latest`](afferent_graph::OnFull::Latest), it waits for the next packet. Called on
-    /// the thread of the receiver; must not block.
+    /// The receiver of the incoming edge has taken packets or closed it. Called on the thread of
+    /// the receiver; must not block.
     fn taken(&self, edge: usize);
 
     /// An interrupt of this process began `epoch`. Must not block.
@@ -203,12 +202,6 @@ impl Incoming {
     /// The receiver takes no more packets.
     pub fn close(&self) {
         self.queue.receive(|queue| queue.close());
-    }
-
-    /// False for an edge that keeps the latest packet while its receiver works: a packet that is
-    /// sent now would grow old.
-    pub fn may_acknowledge(&self) -> bool {
-        self.queue.may_tell()
     }
 
     /// True if the receiver takes no more packets.

@@ -98,11 +98,6 @@ impl RemoteEdge {
         self.lock().counts()
     }
 
-    /// See [`Queue::may_tell`].
-    pub(crate) fn may_tell(&self) -> bool {
-        self.lock().may_tell()
-    }
-
     pub(crate) fn is_closed(&self) -> bool {
         self.lock().is_closed()
     }

@@ -18,8 +18,7 @@ use crate::{
 /// Most packets on the way of an edge, whatever its queue: bulk bytes of each hold memory.
 const MAX_WINDOW: usize = 64;
 
-/// Packets of an edge that keeps the latest one, until the receiver waits for the next one: a second
-/// one is on the way while it works on the first.
+/// Packets of an edge that keeps the latest one: one on the way while the receiver works.
 const LATEST_WINDOW: usize = 2;
 
 /// Bulk bytes up to this length are copied rather than held.
@@ -355,9 +354,6 @@ impl Receiver {
 
     /// Acknowledgment to send, if one is due.
     pub(crate) fn acknowledge(&self) -> Option<Ack> {
-        if !self.incoming.may_acknowledge() {
-            return None;
-        }
         let mut state = self.state();
         let incarnation = state.incarnation;
         let ack = state.window.acknowledge(self.left(), self.every)?;

@@ -49,10 +49,6 @@ struct Acknowledged {
     /// Packets that had left it.
     left: u64,
     closed: bool,
-    /// Packets that had left it when the receiver last looked.
-    seen: u64,
-    /// The receiver has looked for a packet and found none.
-    is_awaited: bool,
 }
 
 /// Result of looking for the next packet.
@@ -269,30 +265,16 @@ impl Queue {
     }
 
     /// True once if the sender waits and there is space now, or if it is told of every packet and
-    /// one has left. The sender of the latest packet is told when the receiver waits for the next
-    /// one: a packet that was sent before would grow old.
+    /// one has left.
     pub(crate) fn frees_sender(&mut self) -> bool {
-        if let Some(told) = &mut self.acknowledged {
+        if let Some(acknowledged) = &mut self.acknowledged {
             let left = self.counts.sent - self.packets.len() as u64;
-            told.is_awaited = self.packets.is_empty() && left == told.seen;
-            told.seen = left;
-            if self.on_full == OnFull::Latest && !told.is_awaited && !self.closed {
-                return false;
-            }
-            let is_news = (told.left, told.closed) != (left, self.closed);
-            (told.left, told.closed) = (left, self.closed);
-            return is_news;
+            let now = Acknowledged { left, closed: self.closed };
+            return mem::replace(&mut **acknowledged, now) != now;
         }
         let frees = self.sender_waits && (self.closed || self.packets.len() < self.capacity);
         self.sender_waits &= !frees;
         frees
-    }
-
-    /// True if the sender may be told of packets that have left the queue; see
-    /// [`Queue::frees_sender`].
-    pub(crate) fn may_tell(&self) -> bool {
-        let is_awaited = self.acknowledged.as_ref().is_none_or(|told| told.is_awaited);
-        self.on_full != OnFull::Latest || is_awaited || self.closed
     }
 
     pub(crate) fn is_closed(&self) -> bool {
