@@ -22,13 +22,14 @@ def evaluation_commands(folder):
         "llm": ["llm/evaluate.py", "--binary", afferent],
         "tts": ["tts/evaluate.py", "--bench", bench, "--read-back"],
         "turn": ["turn/evaluate.py", "--afferent", shlex.quote(afferent)],
+        "vision": ["vision/evaluate.py", "--afferent", shlex.quote(afferent)],
     }
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*",
-                        help="basic (log_mel, vad, wake_word), asr, llm, tts or turn; all of them by default")
+                        help="basic (log_mel, vad, wake_word), asr, llm, tts, turn or vision; all of them by default")
     parser.add_argument("--binaries", help="folder with built afferent and afferent-bench; they are built by default")
     arguments = parser.parse_args()
     commands = evaluation_commands(os.path.abspath(arguments.binaries or os.path.join(ROOT, "target", "release")))

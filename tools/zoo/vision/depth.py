@@ -4,7 +4,7 @@ import math
 import room_views
 import torch
 from augment import network_input, to_tensor, vary_colors
-from layers import Residual, conv, stage, upsample
+from layers import Residual, conv, full, pool, stage, upsample
 from shards import Shards
 from torch import nn
 from torch.nn import functional as F
@@ -31,19 +31,24 @@ class DepthNetwork(nn.Module):
         self.up = nn.ModuleList([Residual(d, d), Residual(c, c), Residual(b, b), Residual(a, a)])
         self.head = nn.Conv2d(a, 1, 3, 1, 1)
 
-    def log_depth(self, x):
+    def features(self, x):
+        """Returns the logarithm of the depth."""
         skips = [self.stem((x - 0.5) * 4)]
         for down in self.down:
             skips.append(down(skips[-1]))
         y = skips.pop()
-        y = y + self.context(y.mean((2, 3)))[:, :, None, None]
+        y = y + self.context(pool(y))[:, :, None, None]
         for reduce, up in zip(self.reduce, self.up):
             y = up(upsample(reduce(y)) + skips.pop())
-        return self.head(y).float()
+        return (self.head(y),)
+
+    def outputs(self, log_depth):
+        """Returns the output of `forward`."""
+        return torch.exp(torch.clamp(log_depth, math.log(MIN_DEPTH), math.log(MAX_DEPTH)))
 
     def forward(self, x):
         """Image f32[1, 3, 128, 160] from 0 to 1 to depth f32[1, 1, 64, 80] in meters."""
-        return torch.exp(torch.clamp(self.log_depth(x), math.log(MIN_DEPTH), math.log(MAX_DEPTH)))
+        return self.outputs(*self.features(x))
 
 
 def prepare(records, rng=None):
@@ -91,8 +96,8 @@ class DepthTask(Task):
     def loss(self, network, rng, shards):
         inputs, depth = prepare(self.shards.sample(rng, self.BATCH_SIZE, shards), rng)
         with torch.autocast("cpu", dtype=torch.bfloat16):
-            predicted = network.log_depth(inputs)
-        return depth_loss(predicted, depth)
+            predicted, = network.features(inputs)
+        return depth_loss(full(predicted), depth)
 
     def validate(self, network):
         inputs, depth = prepare(self.validation.first(512))

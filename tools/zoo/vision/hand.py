@@ -1,10 +1,12 @@
 """Landmarks of a hand in an upright crop: network, loss, validation."""
+import contextlib
+
 import hand_crops
 import numpy as np
 import torch
 from augment import erase, network_input, normal, to_tensor, uniform, vary_colors, warp
 from hand_scenes import LANDMARKS
-from layers import conv, stage, upsample
+from layers import conv, full, pool, stage, upsample
 from shards import Shards
 from torch import nn
 from torch.nn import functional as F
@@ -29,31 +31,39 @@ class HandNetwork(nn.Module):
         self.from_sixteenth, self.from_eighth = conv(d, c, 1), conv(c, b, 1)
         self.heads = nn.Sequential(conv(b, b), nn.Conv2d(b, LANDMARKS, 1))
         self.rest = nn.Sequential(nn.Linear(d + 2 * LANDMARKS, 112), nn.ReLU(), nn.Linear(112, 2 + 4 * LANDMARKS))
-        self.register_buffer("centers", (torch.arange(SIZE // STRIDE) + 0.5) * STRIDE / SIZE)
+        centers = (torch.arange(SIZE // STRIDE) + 0.5) * STRIDE / SIZE
+        self.register_buffer("centers", centers)
+        self.register_buffer("grid", torch.cartesian_prod(centers, centers).T.flip(0).contiguous())
 
-    def logits(self, x):
-        """Returns heat maps as logits, x and y from 0 to 1, depths, presence, handedness, world."""
+    def features(self, x):
+        """Returns heat maps as logits (n, 21, 24, 24), and pooled features (n, 128)."""
         quarter = self.quarter(self.stem((x - 0.5) * 4))
         eighth = self.eighth(quarter)
         sixteenth = self.sixteenth(eighth)
         y = upsample(self.from_sixteenth(sixteenth)) + eighth
         y = upsample(self.from_eighth(y)) + quarter
-        heat = self.heads(y).float()
-        side = SIZE // STRIDE
-        shares = torch.softmax(heat.reshape(-1, LANDMARKS, side * side), 2).reshape(-1, LANDMARKS, side, side)
-        position = torch.stack([(shares.sum(2) * self.centers).sum(2), (shares.sum(3) * self.centers).sum(2)], 2)
-        pooled = sixteenth.mean((2, 3)).float()
-        rest = self.rest(torch.cat([pooled, position.reshape(-1, 2 * LANDMARKS) - 0.5], 1)).float()
+        return self.heads(y), pool(sixteenth)
+
+    def decode(self, heat, pooled):
+        """Returns heat maps as logits, x and y from 0 to 1, depths, presence, handedness, world."""
+        heat = full(heat).flatten(2)
+        with torch.autocast("cpu", enabled=False) if self.training else contextlib.nullcontext():
+            position = F.linear(torch.softmax(heat, 2), self.grid)
+        rest = full(self.rest(torch.cat([full(pooled), position.flatten(1) - 0.5], 1)))
         return heat, position, rest[:, 2:2 + LANDMARKS], rest[:, 0], rest[:, 1], rest[:, 2 + LANDMARKS:]
+
+    def outputs(self, heat, pooled):
+        """Returns the outputs of `forward`."""
+        _, position, depth, presence, handedness, world = self.decode(heat, pooled)
+        landmarks = torch.cat([position, depth[:, :, None]], 2) * SIZE
+        return (landmarks.reshape(-1, 3 * LANDMARKS), torch.sigmoid(presence)[:, None],
+                torch.sigmoid(handedness)[:, None], world * WORLD_SCALE)
 
     def forward(self, x):
         """Image f32[1, 3, 96, 96] from 0 to 1 to landmarks f32[1, 63] (x, y, z in pixels), presence
         f32[1, 1], handedness f32[1, 1] (1 is right), world f32[1, 63] in meters.
         """
-        _, position, depth, presence, handedness, world = self.logits(x)
-        landmarks = torch.cat([position, depth[:, :, None]], 2) * SIZE
-        return (landmarks.reshape(-1, 3 * LANDMARKS), torch.sigmoid(presence)[:, None],
-                torch.sigmoid(handedness)[:, None], world * WORLD_SCALE)
+        return self.outputs(*self.features(x))
 
 
 def random_warp(rng, count):
@@ -128,13 +138,13 @@ class HandTask(Task):
     def loss(self, network, rng, shards):
         inputs, points, world, is_right, is_hand = prepare(self.shards.sample(rng, self.BATCH_SIZE, shards), rng)
         with torch.autocast("cpu", dtype=torch.bfloat16):
-            heat, position, depth, presence, handedness, located = network.logits(inputs)
+            heat, position, depth, presence, handedness, located = network.decode(*network.features(inputs))
         hands = is_hand > 0.5
         flat = points[..., :2]
         inside = ((flat * SIZE > -MAX_OUTSIDE) & (flat * SIZE < SIZE + MAX_OUTSIDE)).all(2) & hands[:, None]
         count = inside.sum().clamp(min=1)
         offset = F.smooth_l1_loss(position * SIZE, flat * SIZE, beta=2.0, reduction="none").sum(2)
-        entropy = -(heat_targets(flat, network.centers) * torch.log_softmax(heat.flatten(2), 2)).sum(2)
+        entropy = -(heat_targets(flat, network.centers) * torch.log_softmax(heat, 2)).sum(2)
         located = located.reshape(-1, LANDMARKS, 3)
         return (0.5 * (offset * inside).sum() / count + 4 * (entropy * inside).sum() / count
                 + 2 * (located[hands] - world[hands] / WORLD_SCALE).abs().mean()

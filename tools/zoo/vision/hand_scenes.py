@@ -157,15 +157,20 @@ class Hand:
         return np.array([-1. if self.is_right else 1., 1, 1])
 
 
-def draw_hand(rng, turn):
-    """Draws a hand around the origin, with its own frame turned by `turn`."""
-    skeleton, is_right = draw_skeleton(rng, draw_pose(rng)), bool(rng.random() < 0.5)
+def turned_hand(skeleton, is_right, turn):
+    """Returns a hand around the origin, with its own frame turned by `turn`."""
     # From y up and z to the camera, to the axes of the camera.
     turn = np.diag([1., -1, -1]) @ turn
     hand = Hand(skeleton.points, skeleton, turn, is_right)
     hand.points = (skeleton.points * hand.mirror) @ turn.T
     hand.points -= hand.points.mean(0)
     return hand
+
+
+def draw_hand(rng, turn):
+    """Draws a hand of random pose and side around the origin."""
+    skeleton, is_right = draw_skeleton(rng, draw_pose(rng)), bool(rng.random() < 0.5)
+    return turned_hand(skeleton, is_right, turn)
 
 
 def upright_turn(rng):

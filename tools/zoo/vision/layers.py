@@ -31,8 +31,18 @@ def stage(inputs, outputs, blocks=2):
 
 
 def upsample(x):
-    """Doubles the size of a map by repeating its values."""
-    return F.interpolate(x, scale_factor=2.0, mode="nearest")
+    """Doubles the size of a map. Of the interpolations, XNNPACK has the bilinear one only."""
+    return F.interpolate(x, scale_factor=2.0, mode="bilinear", align_corners=False)
+
+
+def pool(x):
+    """Returns the mean of each channel (n, channels)."""
+    return x.mean((2, 3), keepdim=True).flatten(1)
+
+
+def full(x):
+    """Returns a tensor in full precision. No operation if it already is."""
+    return x if x.dtype == torch.float32 else x.float()
 
 
 def fold_batch_norm(network):

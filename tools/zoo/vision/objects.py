@@ -4,7 +4,7 @@ import numpy as np
 import room_views
 import torch
 from augment import erase, network_input, normal, to_tensor, uniform, vary_colors
-from layers import conv, stage, upsample
+from layers import conv, full, stage, upsample
 from room_scenes import LABELS
 from shards import Shards
 from torch import nn
@@ -18,6 +18,7 @@ STRIDES = (8, 16, 32)
 TOP_LOCATIONS, ALPHA, BETA = 8, 0.5, 4.0
 CENTER_RADIUS = 1.5
 BOX_WEIGHT = 4.0
+MAX_LOG_DISTANCE = 4.0
 THRESHOLD, MAX_OVERLAP = 0.25, 0.6
 
 
@@ -33,7 +34,7 @@ def locations():
 
 
 class ObjectsNetwork(nn.Module):
-    """Residual network with a feature pyramid and a head that the levels share."""
+    """Residual network with a feature pyramid. The levels share their heads but for the last step."""
 
     def __init__(self, widths=(16, 24, 48, 80, 96), neck=48):
         super().__init__()
@@ -42,16 +43,16 @@ class ObjectsNetwork(nn.Module):
         self.levels = nn.ModuleList([stage(b, c), stage(c, d), stage(d, e, 1)])
         self.lateral = nn.ModuleList([conv(width, neck, 1) for width in (c, d, e)])
         self.smooth = nn.ModuleList([conv(neck, neck) for _ in STRIDES])
-        self.box_head = nn.Sequential(conv(neck, neck), nn.Conv2d(neck, 4, 1))
+        self.box_head = conv(neck, neck)
+        self.boxes = nn.ModuleList([nn.Conv2d(neck, 4, 1) for _ in STRIDES])
         self.class_head = nn.Sequential(conv(neck, neck), nn.Conv2d(neck, len(LABELS), 1))
-        self.factors = nn.Parameter(torch.ones(len(STRIDES)))
         nn.init.constant_(self.class_head[-1].bias, -4.0)
         centers, strides = locations()
         self.register_buffer("centers", centers.T.clone()[None])
         self.register_buffer("strides", strides[None, None])
 
-    def raw(self, x):
-        """Returns distances to the four sides (n, 4, locations) in strides, and class logits."""
+    def features(self, x):
+        """Returns logarithms of the distances to the four sides (n, 4, locations), and class logits."""
         x, features = self.stem((x - 0.5) * 4), []
         for level in self.levels:
             x = level(x)
@@ -61,9 +62,14 @@ class ObjectsNetwork(nn.Module):
             y = self.lateral[k](features[k])
             above = y if above is None else y + upsample(above)
             y = self.smooth[k](above)
-            boxes.insert(0, (self.box_head(y) * self.factors[k]).flatten(2))
+            boxes.insert(0, self.boxes[k](self.box_head(y)).flatten(2))
             classes.insert(0, self.class_head(y).flatten(2))
-        return F.softplus(torch.cat(boxes, 2).float()), torch.cat(classes, 2).float()
+        return torch.cat(boxes, 2), torch.cat(classes, 2)
+
+    @staticmethod
+    def distances(logarithms):
+        """Returns distances to the sides in strides."""
+        return torch.exp(full(logarithms).clamp(max=MAX_LOG_DISTANCE))
 
     def corners(self, distances):
         """Returns boxes (n, 4, locations) as x0, y0, x1, y1."""
@@ -71,13 +77,17 @@ class ObjectsNetwork(nn.Module):
         high = self.centers + distances[:, 2:] * self.strides
         return torch.cat([low, high], 1)
 
+    def outputs(self, logarithms, classes):
+        """Returns the output of `forward`."""
+        distances = self.distances(logarithms)
+        low, high = distances[:, :2] * self.strides, distances[:, 2:] * self.strides
+        return torch.cat([self.centers + (high - low) / 2, low + high, torch.sigmoid(classes)], 1)
+
     def forward(self, x):
         """Image f32[1, 3, 128, 160] from 0 to 1 to f32[1, 12, 420]: center x, y, width, height in
         pixels, and scores of the classes.
         """
-        distances, classes = self.raw(x)
-        low, high = distances[:, :2] * self.strides, distances[:, 2:] * self.strides
-        return torch.cat([self.centers + (high - low) / 2, low + high, torch.sigmoid(classes)], 1)
+        return self.outputs(*self.features(x))
 
 
 def letterbox(images):
@@ -175,7 +185,8 @@ class ObjectsTask(Task):
     def loss(self, network, rng, shards):
         inputs, boxes, labels, ignored = prepare(self.shards.sample(rng, self.BATCH_SIZE, shards), rng)
         with torch.autocast("cpu", dtype=torch.bfloat16):
-            distances, classes = network.raw(inputs)
+            logarithms, classes = network.features(inputs)
+        distances, classes = network.distances(logarithms), full(classes)
         corners, centers = network.corners(distances).transpose(1, 2), network.centers[0].T
         owner, target = assign(corners.detach(), classes.detach().sigmoid(), centers, network.strides[0], boxes,
                                labels, ignored)

@@ -38,14 +38,45 @@ def example_input(name):
     return torch.randn(1, 1 if CARDS[name]["image"]["color"] == "gray" else 3, size[1], size[0])
 
 
+class Features(torch.nn.Module):
+    """The part of a network that is quantized."""
+
+    def __init__(self, network):
+        super().__init__()
+        self.network = network
+
+    def forward(self, x):
+        return self.network.features(x)
+
+
+class Halves(torch.nn.Module):
+    """A network in two parts: the quantized one, and the rest."""
+
+    def __init__(self, network):
+        super().__init__()
+        self.quantized, self.rest = Features(network), network
+
+    def forward(self, x):
+        return self.rest.outputs(*self.quantized(x))
+
+
+def is_quantized(node):
+    """True for the operations of `Features`, and for constants."""
+    modules = [name for name, _ in node.meta.get("nn_module_stack", {}).values()]
+    return not modules or "quantized" in modules
+
+
 def quantize(network, task):
-    """Returns the network with int8 weights and activations, calibrated on training data."""
+    """Returns the network with int8 weights and activations of `features`, calibrated on training
+    data.
+    """
     height, width = example_input(task.NAME).shape[2:]
     inputs = task.prepare(task.shards.first(CALIBRATION_RECORDS))[0]
     # The program of the text detector is larger than the images of its training.
     inputs = inputs.repeat(1, 1, -(-height // inputs.shape[2]), -(-width // inputs.shape[3]))[..., :height, :width]
     quantizer = XNNPACKQuantizer().set_global(get_symmetric_quantization_config(is_per_channel=True))
-    prepared = prepare_pt2e(torch.export.export(network, (inputs[:1],), strict=True).module(), quantizer)
+    quantizer.set_filter_function(is_quantized)
+    prepared = prepare_pt2e(torch.export.export(Halves(network), (inputs[:1],), strict=True).module(), quantizer)
     with torch.no_grad():
         for row in inputs:
             prepared(row[None])

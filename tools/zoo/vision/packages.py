@@ -44,7 +44,8 @@ CARDS = {
         "data": "rendered rooms",
         "limits": [ONLY_RENDERED, "Depth is in meters for images of 4:3 with a horizontal field of view of 67 degrees, "
                    "the middle of the range of training (63 to 71). It scales with the focal length.",
-                   "The rooms are boxes of 3 to 6 m with a height of 2.3 to 2.9 m."],
+                   "The camera was 1.3 to 1.65 m above the floor, in rooms of 3 to 6 m with a height of 2.3 to 2.9 m. "
+                   "At another height, all depths are off by a factor."],
     },
     "objects": {
         "task": "detection", "contract": "ultralytics",

@@ -5,7 +5,7 @@ import palm_scenes
 import torch
 from augment import erase, network_input, normal, to_tensor, uniform, vary_colors, warp
 from hand_scenes import PALM
-from layers import Residual, conv, stage, upsample
+from layers import Residual, conv, full, stage, upsample
 from shards import Shards
 from torch import nn
 from torch.nn import functional as F
@@ -17,6 +17,8 @@ STRIDES, ANCHORS = (8, 16), (2, 6)
 BANDS = ((.05, .15), (.15, .26), (.2, .28), (.28, .36), (.36, .46), (.46, .58), (.58, .75), (.75, 2.0))
 VALUES = 4 + 2 * len(PALM)
 RADIUS = 0.35
+# Unit of the boxes of the network in pixels.
+BOX_SCALE = 16
 THRESHOLD, MAX_OVERLAP = 0.5, 0.3
 
 
@@ -49,10 +51,8 @@ class PalmNetwork(nn.Module):
             nn.init.constant_(head.bias, -4.0)
         self.centers, self.bands = anchors()
 
-    def forward(self, x):
-        """Image f32[1, 3, 128, 128] from 0 to 1 to f32[1, 896, 18] (center x, y, width, height, seven
-        points; in pixels from the anchor) and the logits of the scores f32[1, 896, 1].
-        """
+    def features(self, x):
+        """Returns boxes in units of BOX_SCALE, and logits."""
         eighth = self.eighth(self.stem((x - 0.5) * 4))
         sixteenth = self.context(self.sixteenth(eighth))
         eighth = self.mix(eighth + upsample(self.down(sixteenth)))
@@ -60,7 +60,17 @@ class PalmNetwork(nn.Module):
         for feature, box_head, score_head in zip((eighth, sixteenth), self.box_heads, self.score_heads):
             boxes.append(box_head(feature).permute(0, 2, 3, 1).reshape(x.shape[0], -1, VALUES))
             scores.append(score_head(feature).permute(0, 2, 3, 1).reshape(x.shape[0], -1, 1))
-        return torch.cat(boxes, 1).float() * 16, torch.cat(scores, 1).float()
+        return torch.cat(boxes, 1), torch.cat(scores, 1)
+
+    def outputs(self, boxes, scores):
+        """Returns the outputs of `forward`."""
+        return full(boxes) * BOX_SCALE, full(scores)
+
+    def forward(self, x):
+        """Image f32[1, 3, 128, 128] from 0 to 1 to f32[1, 896, 18] (center x, y, width, height, seven
+        points; in pixels from the anchor) and the logits of the scores f32[1, 896, 1].
+        """
+        return self.outputs(*self.features(x))
 
 
 def prepare(records, rng=None):

@@ -6,6 +6,8 @@ WIDTH, HEIGHT = 160, 120
 MAX_BOXES = 20
 # Horizontal field of view in degrees. Depth in meters depends on it.
 FIELD_OF_VIEW = (63, 71)
+# Height of the camera in meters, as in a hand or on glasses. It gives the scale of a room.
+CAMERA_HEIGHT = (1.3, 1.65)
 # Objects that are smaller (rays of 4 per pixel) or more hidden are ignored: neither required nor
 # counted as false.
 MIN_RAYS, MIN_VISIBLE = 100, 0.3
@@ -19,8 +21,7 @@ def draw_view(rng, room, width=WIDTH, height=HEIGHT):
     """Draws a view. Most look at an object, the others across the room."""
     focal = width / 2 / np.tan(np.radians(rng.uniform(*FIELD_OF_VIEW)) / 2)
     position = rng.uniform(-.75, .75, 3) * room.half
-    position[1] = room.half[1] - rng.uniform(.7, 1.75)
-    position[1] = max(position[1], -room.half[1] + .3)
+    position[1] = room.half[1] - rng.uniform(*CAMERA_HEIGHT)
     yaw, pitch = np.arctan2(-position[0], -position[2]) + rng.normal(0, .7), rng.normal(-.25, .2)
     if room.objects and rng.random() < 0.65:
         target = room.objects[rng.integers(len(room.objects))]

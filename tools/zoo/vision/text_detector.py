@@ -3,7 +3,7 @@ import numpy as np
 import text_pages
 import torch
 from augment import network_input, to_tensor, vary_colors
-from layers import Residual, conv, stage, upsample
+from layers import conv, full, stage, upsample
 from shards import Shards
 from text_pages import IGNORED, TEXT
 from torch import nn
@@ -28,8 +28,8 @@ class TextDetector(nn.Module):
         self.smooth = conv(neck, neck)
         self.head = nn.Sequential(conv(neck + a, neck // 2), nn.Conv2d(neck // 2, 1, 1))
 
-    def logits(self, x):
-        """Returns logits (n, 1, height / 2, width / 2) of an image from -1 to 1."""
+    def features(self, x):
+        """Returns logits (n, 1, height / 2, width / 2)."""
         first = x = self.stem(x)
         features = []
         for level in self.levels:
@@ -39,11 +39,16 @@ class TextDetector(nn.Module):
         for lateral, feature in zip(reversed(self.lateral[:-1]), reversed(features[:-1])):
             y = upsample(y) + lateral(feature)
         y = torch.cat([upsample(self.smooth(y)), first], 1)
-        return self.head(y).float()
+        return (self.head(y),)
+
+    @staticmethod
+    def outputs(logits):
+        """Returns the output of `forward`."""
+        return upsample(torch.sigmoid(logits))
 
     def forward(self, x):
         """Image f32[1, 3, 480, 640] from -1 to 1 to the probability of text f32[1, 1, 480, 640]."""
-        return upsample(torch.sigmoid(self.logits(x)))
+        return self.outputs(*self.features(x))
 
 
 def prepare(records, rng=None):
@@ -84,13 +89,13 @@ class TextDetectorTask(Task):
     def loss(self, network, rng, shards):
         inputs, labels = prepare(self.shards.sample(rng, self.BATCH_SIZE, shards), rng)
         with torch.autocast("cpu", dtype=torch.bfloat16):
-            logits = network.logits(inputs)
-        return text_loss(logits[:, 0], labels)
+            logits, = network.features(inputs)
+        return text_loss(full(logits)[:, 0], labels)
 
     def validate(self, network):
         inputs, labels = prepare(self.validation.first(128))
         with torch.no_grad():
-            found = torch.cat([network.logits(part)[:, 0] for part in inputs.split(16)]) > 0
+            found = torch.cat([network.features(part)[0][:, 0] for part in inputs.split(16)]) > 0
         target, counted = labels == TEXT, labels != IGNORED
         both = (found & target).sum()
         return {"precision": float(both / (found & counted).sum().clamp(min=1)), "recall": float(both / target.sum()),

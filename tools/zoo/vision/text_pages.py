@@ -41,7 +41,7 @@ def shrunk(corners):
     return corners + np.array([a + d, d - a, -a - d, a - d])
 
 
-def _paste(image, mask, ink, matrix):
+def paste(image, mask, ink, matrix):
     """Blends a text into an image. `matrix` maps pixels of the mask to those of the image."""
     inverse = np.linalg.inv(np.vstack([matrix, [0, 0, 1]]))[:2]
     height, width = image.shape[:2]
@@ -84,7 +84,7 @@ def draw_block(rng, split, image, tilt):
     for i, (text, (mask, baseline, top)) in enumerate(zip(rows, masks)):
         start = np.array([-block[0] / 2, -block[1] / 2 + (i + .75) * spacing - baseline])
         matrix = np.column_stack([turn, center + turn @ start])
-        _paste(image, mask, ink, matrix)
+        paste(image, mask, ink, matrix)
         h, w = mask.shape
         box = np.array([[-.5, -.5], [w + .5, -.5], [w + .5, h + .5], [-.5, h + .5]])
         lines.append(Line(text, box @ turn.T + matrix[:, 2], baseline - top))
@@ -118,7 +118,7 @@ def draw_page(rng, split, bank, width=SIZE, height=SIZE, tilt=.12):
     return np.clip(image, 0, 255).astype(np.uint8), lines
 
 
-def _visible_fraction(corners, width, height):
+def visible_fraction(corners, width, height):
     """Returns the fraction of the middle line of a box that is in the image."""
     points = np.linspace((corners[0] + corners[3]) / 2, (corners[1] + corners[2]) / 2, 50)
     return ((points >= 0) & (points < [width, height])).all(1).mean()
@@ -129,7 +129,7 @@ def draw_label(lines, width, height):
     label = Image.new("L", (width // LABEL_SCALE, height // LABEL_SCALE))
     draw = ImageDraw.Draw(label)
     for line in lines:
-        is_ignored = line.cap < MIN_CAP or _visible_fraction(line.corners, width, height) < .2
+        is_ignored = line.cap < MIN_CAP or visible_fraction(line.corners, width, height) < .2
         corners = line.corners if is_ignored else shrunk(line.corners)
         points = [tuple(point) for point in corners / LABEL_SCALE - .5]
         draw.polygon(points, IGNORED if is_ignored else TEXT)

@@ -5,7 +5,7 @@ import numpy as np
 import text_crops
 import torch
 from augment import normal, uniform
-from layers import Residual, conv
+from layers import Residual, conv, full
 from shards import Shards
 from text_crops import HEIGHT, WIDTH
 from text_lines import CHARACTERS
@@ -27,6 +27,11 @@ class Temporal(nn.Module):
         self.pointwise = nn.Sequential(conv(width, 2 * width, 1), nn.Conv2d(2 * width, width, 1, bias=False),
                                        nn.BatchNorm2d(width))
 
+    @staticmethod
+    def outputs(logits):
+        """Returns the output of `forward`."""
+        return torch.softmax(logits, 2)
+
     def forward(self, x):
         return x + self.pointwise(self.depthwise(x))
 
@@ -37,22 +42,27 @@ class TextRecognizer(nn.Module):
     def __init__(self, widths=(24, 40, 64, 96, 128)):
         super().__init__()
         a, b, c, d, e = widths
-        self.features = nn.Sequential(conv(1, a, 3, 2), Residual(a, b, 2), Residual(b, b), Residual(b, c, (2, 1)),
-                                      Residual(c, c), Residual(c, d, (2, 1)))
+        self.trunk = nn.Sequential(conv(1, a, 3, 2), Residual(a, b, 2), Residual(b, b), Residual(b, c, (2, 1)),
+                                   Residual(c, c), Residual(c, d, (2, 1)))
         self.collapse = nn.Sequential(nn.Conv2d(d, e, (2, 1), bias=False), nn.BatchNorm2d(e), nn.ReLU(inplace=True))
         self.line = nn.Sequential(*(Temporal(e) for _ in range(4)))
         self.head = nn.Conv2d(e, 1 + len(CHARACTERS), 1)
 
-    def logits(self, x):
+    def features(self, x):
         """Returns logits (n, steps, 96)."""
-        y = self.head(self.line(self.collapse(self.features(x))))
-        return y.squeeze(2).transpose(1, 2).float()
+        y = self.head(self.line(self.collapse(self.trunk(x))))
+        return (y.flatten(2).transpose(1, 2),)
+
+    @staticmethod
+    def outputs(logits):
+        """Returns the output of `forward`."""
+        return torch.softmax(logits, 2)
 
     def forward(self, x):
         """Gray line f32[1, 1, 32, 320] from -1 to 1 to probabilities f32[1, 80, 96]: the blank of
         CTC, then the characters.
         """
-        return torch.softmax(self.logits(x), 2)
+        return self.outputs(*self.features(x))
 
 
 def prepare(records, rng=None):
@@ -105,7 +115,8 @@ class TextRecognizerTask(Task):
     def loss(self, network, rng, shards):
         inputs, labels, lengths = prepare(self.shards.sample(rng, self.BATCH_SIZE, shards), rng)
         with torch.autocast("cpu", dtype=torch.bfloat16):
-            logits = network.logits(inputs)
+            logits, = network.features(inputs)
+        logits = full(logits)
         steps = torch.full((len(inputs),), logits.shape[1])
         return F.ctc_loss(torch.log_softmax(logits, 2).transpose(0, 1), labels, steps, lengths, zero_infinity=True)
 
