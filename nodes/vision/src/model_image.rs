@@ -3,7 +3,7 @@
 //! [`ModelImage`] is the one owner of this mapping: it resizes, converts and normalizes an image in one
 //! pass, and knows where a point of the model lies in the image and in its source.
 
-use afferent_core::{ScalarType, Tensor, TensorView, f16};
+use afferent_core::{Error, ScalarType, Tensor, TensorView, f16};
 use afferent_messages::{Affine, Image, vision::Box2d};
 use afferent_package::{Color, ImageInput, Resampling, Resize};
 use afferent_simd::{
@@ -28,10 +28,12 @@ pub struct InputShape {
     pub channels: usize,
     /// True for `[1, height, width, channels]`, false for `[1, channels, height, width]`.
     pub is_channels_last: bool,
+    /// True for four dimensions, the first of one image; false for three.
+    pub is_batch: bool,
     /// True if the channels of a pixel are adjacent in memory, as `channels_last` of PyTorch has them
     /// for `[1, channels, height, width]`.
     pub is_interleaved: bool,
-    /// Dimensions in the order of their strides.
+    /// Dimensions of `[1, ...]` in the order of their strides.
     pub dim_order: [u8; 4],
     /// `f32`, `f16` or `u8`.
     pub dtype: ScalarType,
@@ -47,13 +49,20 @@ impl InputShape {
         let wrong = || {
             format!(
                 "the input {sizes:?} of {dtype:?} is not an image; it must be [1, 3, height, width], \
-                 [1, height, width, 3], or with 1 channel, of f32, f16 or u8"
+                 [1, height, width, 3], the same without the first dimension, or with 1 channel, of \
+                 f32, f16 or u8"
             )
         };
         if !matches!(dtype, ScalarType::Float | ScalarType::Half | ScalarType::Byte) {
             return Err(wrong());
         }
-        let (channels, height, width, is_channels_last) = match *sizes {
+        let unsupported = || format!("the input {sizes:?} has the dim order {dim_order:?}");
+        let batch = match *sizes {
+            [a, b, c] => [1, a, b, c],
+            [a, b, c, d] => [a, b, c, d],
+            _ => return Err(wrong()),
+        };
+        let (channels, height, width, is_channels_last) = match batch {
             [1, channels, height, width] if is_channels(channels) => {
                 (channels, height, width, false)
             }
@@ -62,11 +71,15 @@ impl InputShape {
             }
             _ => return Err(wrong()),
         };
-        let unsupported = || format!("the input {sizes:?} has the dim order {dim_order:?}");
-        let &[a, b, c, d] = dim_order else { return Err(unsupported()) };
-        let dim_order = [a, b, c, d];
+        let dim_order = match *dim_order {
+            [a, b, c, d] if sizes.len() == 4 => [a, b, c, d],
+            [a, b, c] if sizes.len() == 3 => {
+                [0, a.saturating_add(1), b.saturating_add(1), c.saturating_add(1)]
+            }
+            _ => return Err(unsupported()),
+        };
         // A dimension of one element may be anywhere.
-        let is_long = |dim: &u8| sizes.get(usize::from(*dim)) != Some(&1);
+        let is_long = |dim: &u8| batch.get(usize::from(*dim)) != Some(&1);
         let order = dim_order.into_iter().filter(is_long);
         let rest = (1..4).filter(is_long);
         let is_interleaved = if order.clone().eq(rest) {
@@ -82,6 +95,7 @@ impl InputShape {
                 height,
                 channels,
                 is_channels_last,
+                is_batch: sizes.len() == 4,
                 is_interleaved,
                 dim_order,
                 dtype,
@@ -90,11 +104,20 @@ impl InputShape {
         }
     }
 
-    fn sizes(&self) -> [usize; 4] {
-        match self.is_channels_last {
+    /// A tensor of zeros of this shape.
+    fn zeros(&self) -> Result<Tensor, Error> {
+        let sizes = match self.is_channels_last {
             true => [1, self.height, self.width, self.channels],
             false => [1, self.channels, self.height, self.width],
-        }
+        };
+        let dims = self.dim_order.iter().copied();
+        let (sizes, dim_order): (_, Vec<u8>) = match self.is_batch {
+            true => (&sizes[..], dims.collect()),
+            false => (&sizes[1..], dims.filter(|dim| *dim > 0).map(|dim| dim - 1).collect()),
+        };
+        let mut tensor = Tensor::try_zeros(self.dtype, sizes)?;
+        tensor.set_dim_order(&dim_order)?;
+        Ok(tensor)
     }
 }
 
@@ -147,9 +170,7 @@ impl ModelImage {
                 shape.channels
             ));
         }
-        let input = Tensor::try_zeros(shape.dtype, &shape.sizes());
-        let mut input = input.map_err(|error| error.to_string())?;
-        input.set_dim_order(&shape.dim_order).map_err(|error| error.to_string())?;
+        let input = shape.zeros().map_err(|error| error.to_string())?;
         let (to_image, to_source) = (Affine::IDENTITY, Affine::IDENTITY);
         Ok(Self { shape, settings, input, plan: None, to_image, to_source, size: [0; 2] })
     }
@@ -204,7 +225,7 @@ impl ModelImage {
     }
 
     /// Map from pixels of the model to those of an image of this size.
-    fn fit(&self, width: usize, height: usize) -> Affine {
+    pub fn fit(&self, width: usize, height: usize) -> Affine {
         let (image, size) = ([width, height], [self.shape.width, self.shape.height]);
         match self.settings.resize {
             Some(Resize::Stretch) => Fit::Stretch.to_image(image, size),
@@ -299,12 +320,32 @@ mod tests {
         let found = InputShape::of(&[1, 3, 4, 8], &[2, 0, 3, 1], ScalarType::Float).unwrap();
         assert!(found.is_interleaved);
         assert!(InputShape::of(&[1, 3, 4, 8], &[0, 3, 2, 1], ScalarType::Float).is_err());
-        for sizes in [&[3, 64, 64][..], &[2, 3, 64, 64], &[1, 4, 64, 64], &[1, 3, 0, 64]] {
+        for sizes in [&[64, 64][..], &[4, 64, 64], &[2, 3, 64, 64], &[1, 4, 64, 64], &[1, 3, 0, 64]]
+        {
             assert!(
                 InputShape::of(sizes, &ORDER, ScalarType::Float).unwrap_err().contains("height")
             );
         }
         assert!(InputShape::of(&[1, 3, 64, 64], &ORDER, ScalarType::Long).is_err());
+    }
+
+    #[test]
+    fn inputs_without_a_batch_have_the_same_values() {
+        let values = |sizes: &[usize], order: &[u8]| {
+            let shape = InputShape::of(sizes, order, ScalarType::Float).unwrap();
+            let mut model = ModelImage::new(shape, &ImageInput::default()).unwrap();
+            let input = model.prepare(&image(16, 12)).unwrap();
+            assert_eq!((input.sizes(), input.dim_order()), (sizes, order));
+            input.data::<f32>().unwrap().to_vec()
+        };
+        assert_eq!(values(&[3, 6, 8], &[0, 1, 2]), values(&[1, 3, 6, 8], &ORDER));
+        let pixels = values(&[1, 6, 8, 3], &ORDER);
+        assert_eq!(values(&[6, 8, 3], &[0, 1, 2]), pixels);
+        assert_eq!(values(&[3, 6, 8], &[1, 2, 0]), pixels);
+        for (sizes, order) in [([3, 6, 8], &[0, 2, 1][..]), ([3, 6, 8], &ORDER)] {
+            let told = InputShape::of(&sizes, order, ScalarType::Float).unwrap_err();
+            assert!(told.contains("dim order"), "{told}");
+        }
     }
 
     #[test]
