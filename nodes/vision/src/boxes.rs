@@ -16,12 +16,14 @@ impl Edges {
 
     /// The smallest such box around `bounds`.
     pub fn around(bounds: &Box2d) -> Self {
-        let corners = bounds.corners();
-        let least =
-            |axis: usize| corners.iter().map(|corner| corner[axis]).fold(f32::INFINITY, f32::min);
-        let most = |axis: usize| {
-            corners.iter().map(|corner| corner[axis]).fold(f32::NEG_INFINITY, f32::max)
-        };
+        Self::of_points(bounds.corners())
+    }
+
+    /// The smallest such box around points.
+    pub fn of_points(points: [[f32; 2]; 4]) -> Self {
+        let axis = |axis: usize| points.map(|point| point[axis]).into_iter();
+        let least = |at: usize| axis(at).fold(f32::INFINITY, f32::min);
+        let most = |at: usize| axis(at).fold(f32::NEG_INFINITY, f32::max);
         Self([least(0), least(1), most(0), most(1)])
     }
 
@@ -35,6 +37,11 @@ impl Edges {
     pub fn size(self) -> [f32; 2] {
         let [left, top, right, bottom] = self.0;
         [right - left, bottom - top]
+    }
+
+    /// True if every edge is a number.
+    pub fn is_finite(self) -> bool {
+        self.0.iter().all(|edge| edge.is_finite())
     }
 
     fn area(self) -> f32 {
@@ -81,23 +88,35 @@ const MOST_COMPARED: usize = 30_000;
 /// of them. The result is in descending order of the scores; of equal ones, the first comes first, so
 /// that a replay gives the same boxes.
 pub fn suppress(candidates: &mut Vec<Candidate>, settings: &Suppression) {
+    let kept = select(candidates, settings);
+    *candidates = kept.into_iter().map(|index| candidates[index]).collect();
+}
+
+/// Indices of the boxes that [`suppress`] keeps, in its order.
+pub fn select(candidates: &[Candidate], settings: &Suppression) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..candidates.len()).collect();
     // Stable: of equal scores, the first one stays first.
-    candidates.sort_by(|one, other| other.score.partial_cmp(&one.score).unwrap_or(Ordering::Equal));
-    candidates.truncate(MOST_COMPARED);
-    let mut kept: Vec<Candidate> = Vec::new();
-    for candidate in candidates.iter() {
+    order.sort_by(|one, other| {
+        let (one, other) = (candidates[*one].score, candidates[*other].score);
+        other.partial_cmp(&one).unwrap_or(Ordering::Equal)
+    });
+    order.truncate(MOST_COMPARED);
+    let mut kept: Vec<usize> = Vec::new();
+    for index in order {
         if kept.len() == settings.most {
             break;
         }
-        let hides = |one: &Candidate| {
+        let candidate = &candidates[index];
+        let hides = |kept: &usize| {
+            let one = &candidates[*kept];
             (settings.is_agnostic || one.class == candidate.class)
                 && one.edges.overlap(candidate.edges) > settings.overlap
         };
         if !kept.iter().any(hides) {
-            kept.push(*candidate);
+            kept.push(index);
         }
     }
-    *candidates = kept;
+    kept
 }
 
 #[cfg(test)]

@@ -62,6 +62,18 @@ pub fn crop(image: [usize; 2], size: [usize; 2], fraction: f64) -> Affine {
     resized(image, new, shift)
 }
 
+/// The map from pixels of a result of `size` to the region around a box: with the center of the box,
+/// `grow` times as large, and then as much wider or higher as the aspect ratio of `size` needs. Edges
+/// are left, top, right and bottom.
+pub fn region(edges: [f64; 4], size: [usize; 2], grow: f64) -> Affine {
+    let [left, top, right, bottom] = edges;
+    let [width, height] = size.map(|side| side as f64);
+    let scale = ((right - left) / width).max((bottom - top) / height) * grow;
+    let center = [(left + right) / 2.0, (top + bottom) / 2.0];
+    let shift = [center[0] - scale * width / 2.0, center[1] - scale * height / 2.0];
+    Affine::scale_and_shift([scale; 2], shift)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -95,5 +107,15 @@ mod tests {
             let [width, height] = size.map(|side| side as f64);
             check(Fit::Stretch.to_image(image, size), [0.0, 0.0, width, height], "stretch");
         }
+    }
+
+    #[test]
+    fn regions_keep_the_center_and_the_aspect_ratio() {
+        // A box of 20 x 60 pixels for a result of 10 x 10.
+        let map = region([50.0, 10.0, 70.0, 70.0], [10, 10], 1.5);
+        assert_eq!(map.apply([5.0, 5.0]), [60.0, 40.0]);
+        assert_eq!((map.apply([0.0; 2]), map.apply([10.0; 2])), ([15.0, -5.0], [105.0, 85.0]));
+        let wide = region([0.0, 0.0, 40.0, 10.0], [4, 2], 1.0);
+        assert_eq!((wide.apply([0.0; 2]), wide.apply([4.0, 2.0])), ([0.0, -5.0], [40.0, 15.0]));
     }
 }

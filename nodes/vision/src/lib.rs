@@ -2,6 +2,7 @@
 //!
 //! | node | purpose |
 //! |---|---|
+//! | [`BodyPose`] | finds the joints of bodies in images with a model |
 //! | [`Classify`] | tells the classes of images with a model |
 //! | [`Depth`] | estimates the depth of every pixel of an image with a model |
 //! | [`Detect`] | finds objects in images with a model |
@@ -15,12 +16,14 @@
 //! Begin with `detect.rs`, and `model_image.rs`, which makes the input of a model from an image and
 //! maps results back to the source image. `fit.rs` fits images to another size; `pixels.rs` gives
 //! images to the kernel for images; `vision_model.rs` loads and runs a model; `boxes.rs` has boxes
-//! in an image, their overlap and non-maximum suppression; `assignment.rs` pairs two lists at the
+//! in an image, their overlap and non-maximum suppression; `yolo_rows.rs` reads them from outputs;
+//! `regions.rs` joins detections with images; `assignment.rs` pairs two lists at the
 //! lowest cost.
 //!
 //! To add a node, write `src/<node>.rs` and add its lines below.
 
 mod assignment;
+mod body_pose;
 pub mod boxes;
 mod classify;
 mod depth;
@@ -32,13 +35,16 @@ pub mod model_image;
 mod overlay;
 pub mod pixels;
 mod preview;
+mod regions;
 mod track;
 mod ultralytics;
 mod undistort;
 mod vision_model;
+mod yolo_rows;
 
 use afferent_graph::{NodeDef, NodeEntry};
 
+pub use body_pose::{BodyPose, BodyPoseParams};
 pub use classify::{Classify, ClassifyParams};
 pub use depth::{Depth, DepthParams};
 pub use detect::{Detect, DetectParams};
@@ -51,6 +57,7 @@ pub use undistort::Undistort;
 
 /// All nodes of this crate, in alphabetical order.
 pub const NODES: &[NodeEntry] = &[
+    NodeDef::of::<BodyPose>,
     NodeDef::of::<Classify>,
     NodeDef::of::<Depth>,
     NodeDef::of::<Detect>,

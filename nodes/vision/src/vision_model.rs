@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use afferent_core::TensorView;
 use afferent_graph::{NodeError, OpenCx};
-use afferent_messages::Image;
+use afferent_messages::{Affine, Image};
 use afferent_package::{ImageInput, ModelPackage};
 use afferent_runtime::{Input, Model, ModelOptions, ModelOutputs, program::Value};
 
@@ -90,9 +90,24 @@ impl VisionModel {
         image: &Image,
         read: impl FnOnce(&ModelImage, &ModelOutputs<'_>) -> Result<T, String>,
     ) -> Result<T, NodeError> {
+        let to_image = self.image.fit(image.width(), image.height());
+        self.run_region(image, &to_image, read)
+    }
+
+    /// Runs the model on the region of `image` that `to_image` maps its pixels to, and calls `read`
+    /// with the outputs.
+    ///
+    /// # Errors
+    /// [`VisionModel::run`].
+    pub(crate) fn run_region<T>(
+        &mut self,
+        image: &Image,
+        to_image: &Affine,
+        read: impl FnOnce(&ModelImage, &ModelOutputs<'_>) -> Result<T, String>,
+    ) -> Result<T, NodeError> {
         let path = &self.path;
         let failed = |reason: String| NodeError::Model { path: path.clone(), reason };
-        self.image.prepare(image).map_err(failed)?;
+        self.image.prepare_region(image, to_image).map_err(failed)?;
         let inputs = [Input::Tensor(self.image.input())];
         let outputs = self.model.run("forward", &inputs);
         let outputs = outputs.map_err(|error| failed(error.to_string()))?;

@@ -8,6 +8,7 @@ use crate::{
     boxes::{Candidate, Edges},
     model_image::InputShape,
     vision_model::values,
+    yolo_rows,
 };
 
 /// Layout of the outputs of a detector.
@@ -124,8 +125,14 @@ impl Layout {
     ) -> Result<Vec<Candidate>, String> {
         let tensor = |at: usize| outputs.tensor(at).map_err(|error| error.to_string());
         Ok(match *self {
-            Self::Dense { classes, boxes } => dense(values(&tensor(0)?)?, classes, boxes, least),
-            Self::Selected { boxes } => selected(values(&tensor(0)?)?, boxes, least),
+            Self::Dense { classes, boxes } => {
+                let found = yolo_rows::dense(values(&tensor(0)?)?, classes, boxes, least);
+                found.into_iter().map(|(_, candidate)| candidate).collect()
+            }
+            Self::Selected { .. } => {
+                let found = yolo_rows::selected(values(&tensor(0)?)?, 6, least);
+                found.into_iter().map(|(_, candidate)| candidate).collect()
+            }
             Self::Split { boxes } => {
                 let (corners, scores, classes) = (tensor(0)?, tensor(1)?, tensor(2)?);
                 let classes: Vec<f32> = match classes.dtype() {
@@ -147,40 +154,6 @@ impl Layout {
     }
 }
 
-fn is_finite(edges: &Edges) -> bool {
-    edges.0.iter().all(|edge| edge.is_finite())
-}
-
-fn dense(rows: &[f32], classes: usize, boxes: usize, least: f32) -> Vec<Candidate> {
-    let at = |row: usize, index: usize| rows[row * boxes + index];
-    // The best class of each box, row by row as the values lie.
-    let mut best = vec![(f32::NEG_INFINITY, 0); boxes];
-    for class in 0..classes {
-        let scores = &rows[(4 + class) * boxes..][..boxes];
-        for (best, score) in best.iter_mut().zip(scores) {
-            if *score > best.0 {
-                *best = (*score, class);
-            }
-        }
-    }
-    let found = best.into_iter().enumerate().filter(|(_, (score, _))| *score > least);
-    let candidates = found.map(|(index, (score, class))| {
-        let [x, y, width, height] = [0, 1, 2, 3].map(|row| at(row, index));
-        Candidate { edges: Edges::from_center([x, y], [width, height]), score, class }
-    });
-    candidates.filter(|candidate| is_finite(&candidate.edges)).collect()
-}
-
-fn selected(rows: &[f32], boxes: usize, least: f32) -> Vec<Candidate> {
-    let rows = rows.as_chunks::<6>().0.iter().take(boxes);
-    let candidates = rows.map(|[left, top, right, bottom, score, class]| Candidate {
-        edges: Edges([*left, *top, *right, *bottom]),
-        score: *score,
-        class: *class as usize,
-    });
-    candidates.filter(|one| one.score > least && is_finite(&one.edges)).collect()
-}
-
 fn split(
     (corners, scores, classes): (&[f32], &[f32], &[f32]),
     boxes: usize,
@@ -192,7 +165,7 @@ fn split(
         score: *score,
         class: *class as usize,
     });
-    candidates.filter(|one| one.score > least && is_finite(&one.edges)).collect()
+    candidates.filter(|one| one.score > least && one.edges.is_finite()).collect()
 }
 
 fn from_queries(
@@ -218,7 +191,7 @@ fn from_queries(
         let (center, size) = ([x * width, y * height], [w * width, h * height]);
         Some(Candidate { edges: Edges::from_center(center, size), score, class })
     };
-    rows.filter_map(candidate).filter(|one| one.score > least && is_finite(&one.edges)).collect()
+    rows.filter_map(candidate).filter(|one| one.score > least && one.edges.is_finite()).collect()
 }
 
 #[cfg(test)]

@@ -2,6 +2,8 @@
 
     pip install executorch==1.5.1 torch==2.13.0 torchvision==0.28.0 pillow==13.0.0
     python nodes/vision/tests/data/make.py
+
+make_poses.py and make_masks.py write those of poses and masks.
 """
 
 import json
@@ -219,6 +221,7 @@ def write_whole_images():
     (HERE / "whole_images.json").write_text(json.dumps(expected) + "\n")
 
 
-write_suppression()
-write_detectors()
-write_whole_images()
+if __name__ == "__main__":
+    write_suppression()
+    write_detectors()
+    write_whole_images()
