@@ -10,6 +10,7 @@
 //! | [`ImageView`] | converts images to another size and pixel format |
 //! | [`Overlay`] | draws results into the images that they were found in |
 //! | [`Preview`] | shows images on a web page |
+//! | [`Segment`] | finds the pixels of classes, objects or the foreground in images with a model |
 //! | [`Track`] | gives detected objects numbers that last from image to image |
 //! | [`Undistort`] | removes the distortion of the lens from images |
 //!
@@ -36,6 +37,7 @@ mod overlay;
 pub mod pixels;
 mod preview;
 mod regions;
+mod segment;
 mod track;
 mod ultralytics;
 mod undistort;
@@ -52,6 +54,7 @@ pub use embed_image::{EmbedImage, EmbedImageParams};
 pub use image_view::{ImageView, ImageViewParams, Resampling, ViewFormat};
 pub use overlay::{Overlay, OverlayParams};
 pub use preview::{Preview, PreviewParams};
+pub use segment::{Segment, SegmentParams};
 pub use track::{Track, TrackParams};
 pub use undistort::Undistort;
 
@@ -65,6 +68,7 @@ pub const NODES: &[NodeEntry] = &[
     NodeDef::of::<ImageView>,
     NodeDef::of::<Overlay>,
     NodeDef::of::<Preview>,
+    NodeDef::of::<Segment>,
     NodeDef::of::<Track>,
     NodeDef::of::<Undistort>,
 ];

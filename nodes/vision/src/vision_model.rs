@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use afferent_core::TensorView;
+use afferent_core::{ScalarType, TensorView};
 use afferent_graph::{NodeError, OpenCx};
 use afferent_messages::{Affine, Image};
 use afferent_package::{ImageInput, ModelPackage};
@@ -12,6 +12,13 @@ use crate::{
     model_image::{InputShape, ModelImage},
     ultralytics,
 };
+
+/// Sizes and type of a tensor of `forward`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct TensorType {
+    pub(crate) sizes: Vec<usize>,
+    pub(crate) dtype: ScalarType,
+}
 
 /// A model with the method `forward`, whose first input is an image.
 pub(crate) struct VisionModel {
@@ -23,6 +30,8 @@ pub(crate) struct VisionModel {
     name: String,
     contract: String,
     outputs: Vec<Vec<usize>>,
+    /// Inputs after the image.
+    more: Vec<TensorType>,
 }
 
 impl VisionModel {
@@ -30,12 +39,36 @@ impl VisionModel {
     /// the settings of the image, where the package gives none, for outputs of these sizes.
     ///
     /// # Errors
-    /// [`NodeError::Model`].
+    /// [`NodeError::Model`], also for a model with other inputs than the image.
     pub(crate) fn open(
         path: &Path,
         task: &'static str,
         cx: &OpenCx,
         defaults: impl FnOnce(&[Vec<usize>]) -> ImageInput,
+    ) -> Result<Self, NodeError> {
+        let model = Self::open_with_inputs(path, task, cx, |_, _, outputs| {
+            defaults(&outputs.iter().map(|output| output.sizes.clone()).collect::<Vec<_>>())
+        })?;
+        match model.more.len() {
+            0 => Ok(model),
+            more => {
+                let inputs = more + 1;
+                let reason = format!("forward has {inputs} inputs; it must have one, the image");
+                Err(model.error(reason))
+            }
+        }
+    }
+
+    /// As [`VisionModel::open`], also for a model with inputs after the image. `defaults` gets the shape
+    /// of the image, these inputs and the outputs.
+    ///
+    /// # Errors
+    /// [`NodeError::Model`].
+    pub(crate) fn open_with_inputs(
+        path: &Path,
+        task: &'static str,
+        cx: &OpenCx,
+        defaults: impl FnOnce(&InputShape, &[TensorType], &[TensorType]) -> ImageInput,
     ) -> Result<Self, NodeError> {
         let failed = |reason: String| NodeError::Model { path: path.to_owned(), reason };
         let export = ultralytics::find(path).map_err(failed)?;
@@ -44,12 +77,18 @@ impl VisionModel {
         package.expect_task(task).map_err(|error| failed(error.to_string()))?;
         let model = package.load(cx.services.need::<ModelOptions>()?);
         let model = model.map_err(|error| failed(error.to_string()))?;
-        let (shape, outputs) = contract(&model).map_err(failed)?;
-        let settings = package.manifest.image.clone().unwrap_or_default().or(&defaults(&outputs));
+        let (shape, more, outputs) = contract(&model).map_err(failed)?;
+        let settings = package
+            .manifest
+            .image
+            .clone()
+            .unwrap_or_default()
+            .or(&defaults(&shape, &more, &outputs));
         let image = ModelImage::new(shape, &settings).map_err(failed)?;
         let labels = export.map_or_else(|| package.manifest.labels.clone(), |export| export.labels);
         let (name, contract) = (package.manifest.name, package.manifest.contract);
-        Ok(Self { model, path: path.to_owned(), image, labels, name, contract, outputs })
+        let outputs = outputs.into_iter().map(|output| output.sizes).collect();
+        Ok(Self { model, path: path.to_owned(), image, labels, name, contract, outputs, more })
     }
 
     /// Names of the classes; empty if they are not known.
@@ -70,6 +109,11 @@ impl VisionModel {
     /// Sizes of the outputs of `forward`.
     pub(crate) fn outputs(&self) -> &[Vec<usize>] {
         &self.outputs
+    }
+
+    /// Inputs of `forward` after the image.
+    pub(crate) fn more_inputs(&self) -> &[TensorType] {
+        &self.more
     }
 
     pub(crate) fn image(&self) -> &ModelImage {
@@ -113,6 +157,27 @@ impl VisionModel {
         let outputs = outputs.map_err(|error| failed(error.to_string()))?;
         read(&self.image, &outputs).map_err(failed)
     }
+
+    /// Runs the model on `image` and the inputs that `more` gives for it, and calls `read` with the
+    /// outputs.
+    ///
+    /// # Errors
+    /// [`VisionModel::run`].
+    pub(crate) fn run_with<T>(
+        &mut self,
+        image: &Image,
+        more: &[TensorView<'_>],
+        read: impl FnOnce(&ModelImage, &ModelOutputs<'_>) -> Result<T, String>,
+    ) -> Result<T, NodeError> {
+        let path = &self.path;
+        let failed = |reason: String| NodeError::Model { path: path.clone(), reason };
+        self.image.prepare(image).map_err(failed)?;
+        let mut inputs = vec![Input::Tensor(self.image.input())];
+        inputs.extend(more.iter().copied().map(Input::Tensor));
+        let outputs = self.model.run("forward", &inputs);
+        let outputs = outputs.map_err(|error| failed(error.to_string()))?;
+        read(&self.image, &outputs).map_err(failed)
+    }
 }
 
 /// Values of a tensor of `f32`.
@@ -120,26 +185,33 @@ pub(crate) fn values<'t>(tensor: &TensorView<'t>) -> Result<&'t [f32], String> {
     tensor.data::<f32>().map_err(|error| error.to_string())
 }
 
-/// Shape of the image that `forward` takes, and sizes of its outputs.
-fn contract(model: &Model) -> Result<(InputShape, Vec<Vec<usize>>), String> {
+/// Type of the image that `forward` takes, of the inputs after it, and of the outputs.
+type Contract = (InputShape, Vec<TensorType>, Vec<TensorType>);
+
+/// Reads the contract of `forward`.
+fn contract(model: &Model) -> Result<Contract, String> {
     let plan = model.file().method("forward").map_err(|error| error.to_string())?;
-    let tensor = |id: u32| match plan.value(id as usize) {
+    let layout = |id: u32| match plan.value(id as usize) {
         Value::Tensor(meta) => Some(meta.layout),
         _ => None,
     };
-    let inputs: Vec<_> = plan.inputs().iter().map(tensor).collect();
-    let [Some(layout)] = inputs.as_slice() else {
-        return Err(format!("forward has {} inputs; it must have one, the image", inputs.len()));
+    let tensor = |id: u32| {
+        let layout = layout(id)?;
+        Some(TensorType { sizes: layout.sizes.iter().collect(), dtype: layout.dtype })
     };
-    let input: Vec<usize> = layout.sizes.iter().collect();
-    let dtype = layout.dtype;
-    let shape = InputShape::of(&input, layout.dim_order, dtype)?;
+    let first = plan.inputs().iter().next().and_then(layout);
+    let first = first.ok_or("the first input of forward is not a tensor; it must be the image")?;
+    let inputs: Option<Vec<_>> = plan.inputs().iter().map(tensor).collect();
+    let mut inputs = inputs.ok_or("an input of forward is not a tensor")?;
+    let image = inputs.remove(0);
+    let shape = InputShape::of(&image.sizes, first.dim_order, image.dtype)?;
     let limit = model.options().memory_limit;
-    if input.iter().product::<usize>().saturating_mul(dtype.size()) > limit {
-        return Err(format!("the input {input:?} exceeds the memory limit of {limit} bytes"));
+    for TensorType { sizes, dtype } in [&image].into_iter().chain(&inputs) {
+        let elements = sizes.iter().fold(1_usize, |all, size| all.saturating_mul(*size));
+        if elements.saturating_mul(dtype.size()) > limit {
+            return Err(format!("the input {sizes:?} exceeds the memory limit of {limit} bytes"));
+        }
     }
-    let outputs = plan.outputs().iter().map(tensor);
-    let outputs = outputs.map(|layout| layout.map(|layout| layout.sizes.iter().collect()));
-    let outputs: Option<Vec<_>> = outputs.collect();
-    Ok((shape, outputs.ok_or("an output of forward is not a tensor")?))
+    let outputs: Option<Vec<_>> = plan.outputs().iter().map(tensor).collect();
+    Ok((shape, inputs, outputs.ok_or("an output of forward is not a tensor")?))
 }
