@@ -1,12 +1,18 @@
 //! Embeddings of images.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, sync::atomic::Ordering};
 
 use afferent_graph::{Cx, Node, NodeError, OpenCx, Port, Weight, params, ports};
-use afferent_messages::{Image, vision::Embedding};
+use afferent_messages::{
+    Affine, Image,
+    vision::{Detections, Embedding},
+};
 
 use crate::{
+    boxes::Edges,
     classify::imagenet,
+    fit,
+    regions::{RegionInput, Regions, edges_in},
     vision_model::{VisionModel, values},
 };
 
@@ -26,9 +32,16 @@ params! {
 /// models with late interaction. The space of the embeddings is the name of the package, or of the
 /// file. Unless `model.yaml` says otherwise, the image is prepared as for `classify`.
 ///
+/// With the optional input `detections`, each object has a vector, in the order of the detections, of the
+/// region around its box: with the center of the box, and widened on the shorter side to the aspect ratio
+/// of the input by the pixels beside it. Outside of the image, it has the border of `model.yaml`; its
+/// `resize` is not used. A box outside of the image has a vector of zeros. Join the detections with the
+/// images, as in `detections: {from: detect.detections, sync: exact}`; an image that gets none has no
+/// embedding, and one without objects has no vectors.
+///
 /// The model is a package with the task `image_embedding`, or a program.
 ///
-/// Latency: a run of the model.
+/// Latency: a run of the model, for each object.
 ///
 /// ```
 /// use afferent_graph::{Node, NodeBench, OpenCx, ParamValue, Params, Timestamp};
@@ -52,14 +65,47 @@ pub struct EmbedImage {
     normalize: bool,
     /// Number of vectors, and of their dimensions.
     sizes: [usize; 2],
+    regions: RegionInput,
 }
 
 ports! {
     impl EmbedImage {
         /// Images of any size, in color or `mono8`.
         in IMAGES: Image;
-        /// Vectors of each image.
+        /// Objects of each image, joined with it.
+        in DETECTIONS: Detections, optional;
+        /// Vectors of each image, or of its objects.
         out EMBEDDINGS: Embedding, in_step;
+    }
+}
+
+impl EmbedImage {
+    /// Writes the vectors of each region of an image to `to`.
+    fn embed(
+        &mut self,
+        cx: &mut Cx<'_>,
+        image: &Image,
+        fits: &[Option<Affine>],
+        to: &mut [f32],
+    ) -> Result<(), NodeError> {
+        let (canceled, model) = (cx.cancel_flag(), &mut self.model);
+        for (to, fit) in to.chunks_exact_mut(self.sizes.iter().product()).zip(fits) {
+            if canceled.load(Ordering::Relaxed) {
+                return Err(NodeError::Canceled);
+            }
+            let Some(to_image) = fit else {
+                to.fill(0.0);
+                continue;
+            };
+            cx.time_model(|| {
+                model.run_region(image, to_image, |_, outputs| {
+                    let tensor = outputs.tensor(0).map_err(|error| error.to_string())?;
+                    to.copy_from_slice(values(&tensor)?);
+                    Ok(())
+                })
+            })?;
+        }
+        Ok(())
     }
 }
 
@@ -70,7 +116,7 @@ impl Node for EmbedImage {
     const SUMMARY: &'static str = "Turns images into vectors that can be compared, with a model.";
     const PORTS: &'static [Port] = Self::PORTS;
     const WEIGHT: Weight = Weight::Heavy;
-    const LATENCY: &'static str = "a run of the model";
+    const LATENCY: &'static str = "a run of the model, for each object";
 
     fn open(params: EmbedImageParams, cx: &OpenCx) -> Result<Self, NodeError> {
         let model = VisionModel::open(&params.model, "image_embedding", cx, |_| imagenet())?;
@@ -88,27 +134,40 @@ impl Node for EmbedImage {
                 "its outputs {found:?} are not [1, dimensions] or [1, vectors, dimensions]"
             ))
         })?;
-        Ok(Self { model, normalize: params.normalize, sizes })
+        let regions = RegionInput::open(Self::DETECTIONS, cx);
+        if regions.is_connected() && sizes[0] > 1 {
+            let reason = format!(
+                "it gives {} vectors for an image; with detections it must be [1, dimensions]",
+                sizes[0]
+            );
+            return Err(model.error(reason));
+        }
+        Ok(Self { model, normalize: params.normalize, sizes, regions })
     }
 
     fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
+        let regions = self.regions.read(cx)?;
         let packet = cx.packet().cloned();
         let Some(image) = packet.as_ref().and_then(|packet| packet.get::<Image>()) else {
             return Ok(());
         };
+        let fits = match regions {
+            Regions::Missing => return Ok(()),
+            Regions::Whole => vec![Some(self.model.image().fit(image.width(), image.height()))],
+            Regions::Detected(found) => {
+                let shape = self.model.image().shape();
+                let size = [shape.width, shape.height];
+                let region = |edges: Edges| fit::region(edges.0.map(f64::from), size, 1.0);
+                found.iter().map(|one| edges_in(image, &one.bounds).map(region)).collect()
+            }
+        };
         let mut embedding = cx.loan(Self::EMBEDDINGS);
-        embedding.vectors.resize(&self.sizes)?;
+        let [vectors, dimensions] = self.sizes;
+        embedding.vectors.resize(&[vectors * fits.len(), dimensions])?;
         let to = embedding.vectors.data_mut::<f32>()?;
-        let model = &mut self.model;
-        cx.time_model(|| {
-            model.run(image, |_, outputs| {
-                let tensor = outputs.tensor(0).map_err(|error| error.to_string())?;
-                to.copy_from_slice(values(&tensor)?);
-                Ok(())
-            })
-        })?;
+        self.embed(cx, image, &fits, to)?;
         if self.normalize {
-            for vector in to.chunks_exact_mut(self.sizes[1]) {
+            for vector in to.chunks_exact_mut(dimensions) {
                 let length = vector.iter().map(|value| value * value).sum::<f32>().sqrt();
                 if length > 0.0 {
                     vector.iter_mut().for_each(|value| *value /= length);

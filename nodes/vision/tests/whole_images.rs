@@ -6,14 +6,18 @@ use std::fs;
 use afferent_graph::{Node, NodeBench, OpenCx, ParamValue, ParamValues, Params, Timestamp};
 use afferent_messages::{
     Image,
-    vision::{self, Classes, DepthKind},
+    vision::{self, Box2d, Classes, DepthKind, Detection, Detections, Embedding},
 };
-use afferent_nodes_vision::{Classify, ClassifyParams, Depth, DepthParams};
+use afferent_nodes_vision::{
+    Classify, ClassifyParams, Depth, DepthParams, EmbedImage, EmbedImageParams,
+};
 
 #[derive(serde::Deserialize)]
 struct Expected {
     probabilities: Vec<f32>,
     depth: Vec<f32>,
+    /// Vectors of two boxes.
+    regions: Vec<Vec<f32>>,
 }
 
 const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data");
@@ -80,6 +84,57 @@ fn depth_is_that_of_pytorch_and_not_faster_than_asked() {
     let at = |image: i64| Timestamp(image * 33_333_333);
     let sent = (1..=60).map(|number| bench.call(Depth::IMAGES, at(number), image()).unwrap().len());
     assert_eq!(sent.sum::<usize>(), 30);
+}
+
+fn embed_image(connected: &[&str], normalize: bool) -> NodeBench<EmbedImage> {
+    let model = format!("{DATA}/classes.pte");
+    let normalize = ("normalize", ParamValue::Bool(normalize));
+    let params = EmbedImageParams::from_values(&values(&model, &[normalize])).unwrap();
+    let mut cx = cx();
+    cx.connected = connected.iter().map(|name| (*name).into()).collect();
+    NodeBench::new(EmbedImage::open(params, &cx).unwrap())
+}
+
+fn vectors(bench: &mut NodeBench<EmbedImage>) -> (Vec<usize>, Vec<f32>) {
+    let sent = bench.call(EmbedImage::IMAGES, Timestamp::ZERO, image()).unwrap();
+    let found = sent[0].1.get::<Embedding>().unwrap();
+    (found.vectors.sizes().to_vec(), found.vectors.data::<f32>().unwrap().to_vec())
+}
+
+#[test]
+fn objects_have_vectors_of_the_regions_around_their_boxes() {
+    let boxes = [[20.0, 10.0, 60.0, 80.0], [-30.0, 0.0, -10.0, 10.0], [90.0, 50.0, 130.0, 70.0]];
+    let detection = |[left, top, right, bottom]: [f32; 4]| {
+        let bounds = Box2d::from_corners([left, top], [right, bottom]);
+        Detection { label: "cup".into(), score: 0.5, bounds, track: None }
+    };
+    let detections = boxes.into_iter().map(detection).collect();
+    let detections = Detections { frame_id: String::new(), detections };
+    let mut bench = embed_image(&["images", "detections"], false);
+    bench.join(EmbedImage::DETECTIONS, Timestamp::ZERO, detections.clone());
+    let (sizes, values) = vectors(&mut bench);
+    assert_eq!(sizes, [3, 6]);
+    assert_eq!(values[6..12], [0.0; 6], "outside of the image");
+    let [first, second] = &expected().regions[..] else { panic!("two boxes") };
+    for (found, expected) in values[..6].iter().chain(&values[12..]).zip(first.iter().chain(second))
+    {
+        // Pillow rounds the resized pixels.
+        assert!((found - expected).abs() < 0.03, "{found} {expected}");
+    }
+    bench.join(EmbedImage::DETECTIONS, Timestamp::ZERO, Detections::default());
+    assert_eq!(vectors(&mut bench), (vec![0, 6], Vec::new()));
+    let sent = bench.call(EmbedImage::IMAGES, Timestamp::ZERO, image()).unwrap();
+    assert!(sent.is_empty(), "the objects of this image are not known");
+    let error = bench.call(EmbedImage::DETECTIONS, Timestamp::ZERO, detections.clone());
+    assert!(error.unwrap_err().to_string().contains("sync: exact"));
+
+    let mut bench = embed_image(&["images", "detections"], true);
+    bench.join(EmbedImage::DETECTIONS, Timestamp::ZERO, detections);
+    let (_, values) = vectors(&mut bench);
+    let length = |vector: &[f32]| vector.iter().map(|value| value * value).sum::<f32>().sqrt();
+    let lengths: Vec<f32> = values.chunks_exact(6).map(length).collect();
+    assert!((lengths[0] - 1.0).abs() < 1e-6 && lengths[1] == 0.0, "{lengths:?}");
+    assert_eq!(vectors(&mut embed_image(&["images"], true)).0, [1, 6]);
 }
 
 #[test]

@@ -210,13 +210,20 @@ def write_whole_images():
     resized = image.resize(new, PIL.Image.Resampling.BILINEAR)
     left, top = round((new[0] - 64) / 2), round((new[1] - 64) / 2)
     crop = resized.crop((left, top, left + 64, top + 64))
-    logits = write_model("classes", Pooled().eval(), normalized(crop).contiguous())
+    model = Pooled().eval()
+    logits = write_model("classes", model, normalized(crop).contiguous())
+    # Regions of the boxes (20, 10) to (60, 80) and (90, 50) to (130, 70).
+    boxes = [(5, 10, 75, 80), (90, 40, 130, 80)]
+    regions = [image.resize((64, 64), PIL.Image.Resampling.BILINEAR, box) for box in boxes]
+    with torch.no_grad():
+        vectors = [model(normalized(region).contiguous())[0] for region in regions]
     stretched = image.resize((96, 64), PIL.Image.Resampling.BICUBIC)
     # Pixel after pixel in memory.
     depth = write_model("depth", Map().eval(), normalized(stretched))
     expected = {
         "probabilities": [round(value, 5) for value in logits[0].softmax(0).tolist()],
         "depth": [round(value, 4) for value in depth.flatten().tolist()],
+        "regions": rounded(torch.stack(vectors)),
     }
     (HERE / "whole_images.json").write_text(json.dumps(expected) + "\n")
 
