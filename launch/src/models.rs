@@ -47,9 +47,8 @@ pub(crate) fn models(app: App, args: &ModelsArgs) -> anyhow::Result<ExitCode> {
     for (_, node) in graph.nodes.iter().enumerate().filter(|(index, _)| is_here(*index)) {
         for package in packages(node)? {
             // Without a backend for any variant, the run says so.
-            if let Some(variant) = package.variant(app.models()) {
-                programs.push(Program::new(node, &package, variant));
-            }
+            let variants = package.available_variants(app.models()).into_iter();
+            programs.extend(variants.map(|variant| Program::new(node, &package, variant)));
         }
     }
     if args.missing {

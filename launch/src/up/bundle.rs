@@ -53,7 +53,8 @@ impl Bundle {
         let own_nodes = nodes.filter(|(index, _)| checked.graph.machine_of(*index) == machine);
         for (_, node) in own_nodes {
             for package in packages(node)? {
-                let hashed = package.manifest.variants.iter().filter(|one| one.sha256.is_some());
+                let hashed = package.manifest.all_variants();
+                let hashed = hashed.filter(|one| one.sha256.is_some());
                 programs.extend(hashed.map(|variant| package.folder().join(&variant.file)));
             }
             all.extend(read_paths(node).filter(|path| is_relative(path)).cloned());

@@ -41,7 +41,7 @@ fn known(graph: &CheckedGraph) -> anyhow::Result<HashMap<String, PathBuf>> {
     let mut known = HashMap::new();
     for node in &graph.nodes {
         for package in packages(node)? {
-            let variants = package.manifest.variants.iter();
+            let variants = package.manifest.all_variants();
             let programs = variants.map(|variant| Program::new(node, &package, variant));
             known.extend(programs.filter_map(|program| Some((program.sha256?, program.found?))));
         }

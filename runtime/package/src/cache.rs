@@ -90,7 +90,7 @@ impl ModelCache {
         let mut stored = || {
             fs::create_dir_all(&self.folder).map_err(failed)?;
             let mut file = File::create(&part).map_err(failed)?;
-            let found = copy(&mut program, &mut file).map_err(failed)?;
+            let found = copy_and_hash(&mut program, &mut file).map_err(failed)?;
             file.sync_all().map_err(failed)?;
             if let Some(expected) =
                 expected.filter(|expected| !expected.eq_ignore_ascii_case(&found))
@@ -111,7 +111,10 @@ impl ModelCache {
 }
 
 /// Copies `from` to `to`; returns the SHA-256 in lower-case hexadecimal.
-pub(crate) fn copy(from: &mut impl Read, to: &mut impl Write) -> io::Result<String> {
+///
+/// # Errors
+/// Those of `from` and `to`.
+pub fn copy_and_hash(from: &mut impl Read, to: &mut impl Write) -> io::Result<String> {
     let mut hash = Sha256::new();
     let mut block = vec![0; 1 << 16];
     loop {

@@ -9,6 +9,9 @@
 //! variants:                     # the first variant with an available backend is loaded
 //!   - {file: vad_xnnpack.pte, backend: XnnpackBackend, precision: fp32, bytes: 1, sha256: "…"}
 //!   - {file: vad_portable.pte, backend: portable, precision: fp32, bytes: 1, sha256: "…"}
+//! programs:                     # of a model with several programs, by their role
+//!   preprocessor:
+//!   - {file: preprocessor.pte, backend: portable, precision: fp32}
 //! image: {size: [640, 640], resize: letterbox, scale: 0.0039}  # see [`ImageInput`]
 //! labels: []                    # class names of a classifier, in order
 //! tokenizer: tokenizer.json     # language models
@@ -32,7 +35,7 @@ mod image;
 mod manifest;
 mod package;
 
-pub use cache::{ModelCache, StoreError};
+pub use cache::{ModelCache, StoreError, copy_and_hash};
 pub use image::{Color, ImageInput, Resampling, Resize};
 pub use manifest::{Chat, Decision, Decoder, Manifest, Quality, Threshold, Tool, Variant};
 pub use package::{ModelPackage, PackageError};

@@ -23,8 +23,13 @@ pub struct Manifest {
     pub sample_rate: Option<u32>,
     /// Preparation of the images of a vision model.
     pub image: Option<ImageInput>,
-    /// Programs, in order of preference.
+    /// Variants of the program, in order of preference.
+    #[serde(default)]
     pub variants: Vec<Variant>,
+    /// Variants of further programs, by their role, such as `encoder`. A model of equal programs has
+    /// only these.
+    #[serde(default)]
+    pub programs: BTreeMap<String, Vec<Variant>>,
     /// Class names of a classifier, in the order of its outputs.
     #[serde(default)]
     pub labels: Vec<String>,
@@ -77,6 +82,21 @@ pub struct Variant {
     /// SHA-256 of the program file in hexadecimal, checked by
     /// [`ModelPackage::verify`](crate::ModelPackage::verify).
     pub sha256: Option<String>,
+}
+
+impl Manifest {
+    /// The programs, each with its key in `model.yaml` and its variants: `variants` first, then those
+    /// of `programs` by their role.
+    pub fn all_programs(&self) -> impl Iterator<Item = (String, &[Variant])> {
+        let main = (!self.variants.is_empty()).then_some(("variants".to_owned(), &*self.variants));
+        let others = self.programs.iter();
+        main.into_iter().chain(others.map(|(role, all)| (format!("programs.{role}"), &**all)))
+    }
+
+    /// All variants of all programs.
+    pub fn all_variants(&self) -> impl Iterator<Item = &Variant> {
+        self.variants.iter().chain(self.programs.values().flatten())
+    }
 }
 
 impl Variant {

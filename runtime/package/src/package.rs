@@ -9,7 +9,7 @@ use std::{
 
 use afferent_runtime::{Model, ModelError, ModelFile, ModelOptions};
 
-use crate::{ImageInput, Manifest, ModelCache, Variant, cache::copy};
+use crate::{ImageInput, Manifest, ModelCache, Variant, copy_and_hash};
 
 /// Model package on disk.
 #[derive(Debug, Clone)]
@@ -49,11 +49,23 @@ pub enum PackageError {
         /// Required task.
         needed: &'static str,
     },
+    /// The package lacks a program.
+    #[error("{}: model.yaml has no {needed}; it has {found}", path.display())]
+    NoProgram {
+        /// Path of the package.
+        path: PathBuf,
+        /// Key of the program, such as `programs.encoder`.
+        needed: String,
+        /// Keys that the package has.
+        found: String,
+    },
     /// No variant has an available backend.
-    #[error("{}: no backend is available for any variant: {reasons}", path.display())]
+    #[error("{}: no backend is available for any of {key}: {reasons}", path.display())]
     NoVariant {
         /// Path of the package.
         path: PathBuf,
+        /// Key of the program, `variants` or such as `programs.encoder`.
+        key: String,
         /// Backend that each variant needs.
         reasons: String,
     },
@@ -121,18 +133,7 @@ impl ModelPackage {
         if manifest.afferent_model != 1 {
             return Err(invalid("afferent_model must be 1".to_owned()));
         }
-        let is_inside = |file: &str| {
-            let is_normal = |part: &Component<'_>| matches!(part, Component::Normal(_));
-            let parts = || Path::new(file).components().filter(|part| *part != Component::CurDir);
-            parts().all(|part| is_normal(&part)) && parts().next().is_some()
-        };
-        let variants = manifest.variants.iter();
-        let files = variants.flat_map(|variant| iter::once(&variant.file).chain(&variant.data));
-        let language_model = manifest.decoder.iter().map(|decoder| &decoder.language_model);
-        let mut files = files.chain(language_model).chain(&manifest.tokenizer);
-        if let Some(file) = files.find(|file| !is_inside(file)) {
-            return Err(invalid(format!("{file:?} must be a path in the package folder")));
-        }
+        check_files(&manifest).map_err(invalid)?;
         manifest.decision.check(&manifest.labels).map_err(invalid)?;
         manifest.image.as_ref().map_or(Ok(()), ImageInput::check).map_err(invalid)?;
         Ok(Self { folder: path.to_owned(), manifest })
@@ -168,7 +169,7 @@ impl ModelPackage {
         Err(PackageError::Task { path, found, needed: task })
     }
 
-    /// Loads the method `forward` of the first variant whose backend is available.
+    /// Loads the method `forward` of the first of `variants` whose backend is available.
     ///
     /// Kernels, backends and the weight cache come from `options`.
     ///
@@ -176,15 +177,45 @@ impl ModelPackage {
     /// [`ModelPackage::verify`]. Data files are not checked.
     ///
     /// # Errors
-    /// [`PackageError::NoVariant`] if no backend is available, [`PackageError::Model`] if the
-    /// variant fails to load, [`PackageError::Length`], [`PackageError::Missing`] and
-    /// [`PackageError::Read`].
+    /// [`PackageError::NoProgram`] if there are no variants, [`PackageError::NoVariant`] if no backend
+    /// is available, [`PackageError::Model`] if the variant fails to load, [`PackageError::Length`],
+    /// [`PackageError::Missing`] and [`PackageError::Read`].
     pub fn load(&self, options: &ModelOptions) -> Result<Model, PackageError> {
-        let Some(variant) = self.variant(options) else {
-            let reasons = self.manifest.variants.iter();
-            let reasons = reasons.map(|v| format!("{} needs {}", v.file, v.backend));
+        let mut model = self.instance("variants", &self.manifest.variants, options)?;
+        model.load_method("forward")?;
+        for problem in model.weight_cache_errors() {
+            tracing::warn!("{problem}");
+        }
+        Ok(model)
+    }
+
+    /// Opens the first variant of the program with this role whose backend is available, as
+    /// [`ModelPackage::load`], without loading a method.
+    ///
+    /// # Errors
+    /// Those of [`ModelPackage::load`].
+    pub fn open_program(&self, role: &str, options: &ModelOptions) -> Result<Model, PackageError> {
+        let variants = self.manifest.programs.get(role).map_or(&[][..], |all| all);
+        self.instance(&format!("programs.{role}"), variants, options)
+    }
+
+    /// An instance of the first of `variants` whose backend is available.
+    fn instance(
+        &self,
+        key: &str,
+        variants: &[Variant],
+        options: &ModelOptions,
+    ) -> Result<Model, PackageError> {
+        if variants.is_empty() {
+            let found: Vec<String> = self.manifest.all_programs().map(|(key, _)| key).collect();
+            let (path, needed) = (self.folder.clone(), key.to_owned());
+            return Err(PackageError::NoProgram { path, needed, found: found.join(", ") });
+        }
+        let Some(variant) = self.available(variants, options) else {
+            let reasons = variants.iter().map(|v| format!("{} needs {}", v.file, v.backend));
             let reasons = reasons.collect::<Vec<_>>().join(", ");
-            return Err(PackageError::NoVariant { path: self.folder.clone(), reasons });
+            let (path, key) = (self.folder.clone(), key.to_owned());
+            return Err(PackageError::NoVariant { path, key, reasons });
         };
         let path = self.program(variant)?;
         if let Some(expected) = variant.bytes {
@@ -199,22 +230,27 @@ impl ModelPackage {
         }
         let data: Vec<_> = variant.data.iter().map(|file| self.folder.join(file)).collect();
         let file: Arc<ModelFile> = ModelFile::open(path, &data)?;
-        let mut model = Model::new(file, options.clone());
-        model.load_method("forward")?;
-        for problem in model.weight_cache_errors() {
-            tracing::warn!("{problem}");
-        }
-        Ok(model)
+        Ok(Model::new(file, options.clone()))
     }
 
-    /// First variant whose backend is available: the one that [`ModelPackage::load`] loads.
-    pub fn variant(&self, options: &ModelOptions) -> Option<&Variant> {
+    /// First of `variants` whose backend is available.
+    fn available<'v>(
+        &self,
+        variants: &'v [Variant],
+        options: &ModelOptions,
+    ) -> Option<&'v Variant> {
         let is_runnable = |variant: &&Variant| {
             self.is_bare()
                 || variant.backend == Variant::PORTABLE
                 || options.has_backend(&variant.backend)
         };
-        self.manifest.variants.iter().find(is_runnable)
+        variants.iter().find(is_runnable)
+    }
+
+    /// First variant of each program whose backend is available: those that are loaded.
+    pub fn available_variants(&self, options: &ModelOptions) -> Vec<&Variant> {
+        let programs = self.manifest.all_programs();
+        programs.filter_map(|(_, variants)| self.available(variants, options)).collect()
     }
 
     /// Path of the program of `variant`: in the package, or else in the cache of the user.
@@ -240,10 +276,11 @@ impl ModelPackage {
     /// # Errors
     /// [`PackageError::Missing`], [`PackageError::Read`] and [`PackageError::Hash`].
     pub fn verify(&self) -> Result<(), PackageError> {
-        for variant in &self.manifest.variants {
+        for variant in self.manifest.all_variants() {
             let Some(expected) = &variant.sha256 else { continue };
             let path = self.program(variant)?;
-            let found = File::open(&path).and_then(|mut file| copy(&mut file, &mut io::sink()));
+            let found =
+                File::open(&path).and_then(|mut file| copy_and_hash(&mut file, &mut io::sink()));
             let found = found.map_err(|error| PackageError::Read {
                 path: path.clone(),
                 reason: error.to_string(),
@@ -253,6 +290,37 @@ impl ModelPackage {
             }
         }
         Ok(())
+    }
+}
+
+/// Checks that there are programs, and that all files are in the folder of the package.
+fn check_files(manifest: &Manifest) -> Result<(), String> {
+    let is_inside = |file: &str| {
+        let is_normal = |part: &Component<'_>| matches!(part, Component::Normal(_));
+        let parts = || Path::new(file).components().filter(|part| *part != Component::CurDir);
+        parts().all(|part| is_normal(&part)) && parts().next().is_some()
+    };
+    let check = |key: &str, file: &str| match is_inside(file) {
+        true => Ok(()),
+        false => Err(format!("{key} has {file:?}, which must be a path in the package folder")),
+    };
+    for (key, variants) in manifest.all_programs() {
+        if variants.is_empty() {
+            return Err(format!("{key} is empty; it must list the variants of the program"));
+        }
+        for file in variants.iter().flat_map(|one| iter::once(&one.file).chain(&one.data)) {
+            check(&key, file)?;
+        }
+    }
+    if let Some(decoder) = &manifest.decoder {
+        check("decoder.language_model", &decoder.language_model)?;
+    }
+    if let Some(tokenizer) = &manifest.tokenizer {
+        check("tokenizer", tokenizer)?;
+    }
+    match manifest.all_programs().next() {
+        Some(_) => Ok(()),
+        None => Err("it must have `variants` of a program, or `programs`".to_owned()),
     }
 }
 
@@ -300,6 +368,42 @@ mod tests {
     }
 
     #[test]
+    fn programs_are_found_by_their_role() {
+        let vad = models().join("vad");
+        let folder = std::env::temp_dir().join(format!("afferent-programs-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        for name in ["vad_portable.pte", "vad_xnnpack.pte"] {
+            fs::copy(vad.join(name), folder.join(name)).unwrap();
+        }
+        let manifest = "afferent_model: 1\nname: x\ntask: t\ncontract: c\nlicense: l\n\
+                        provenance: p\nprograms:\n  encoder:\n  \
+                        - {file: vad_xnnpack.pte, backend: XnnpackBackend, precision: fp32}\n  \
+                        - {file: vad_portable.pte, backend: portable, precision: fp32}\n  \
+                        decoder:\n  - {file: vad_xnnpack.pte, backend: XnnpackBackend, precision: \
+                        fp32}\n  damaged:\n  - {file: vad_portable.pte, backend: portable, \
+                        precision: fp32, bytes: 3, sha256: 'ab'}\n";
+        fs::write(folder.join("model.yaml"), manifest).unwrap();
+        let package = ModelPackage::open(&folder).unwrap();
+        let options = ModelOptions::new(&[]);
+        let encoder = package.open_program("encoder", &options).unwrap();
+        assert!(encoder.file().path().ends_with("vad_portable.pte"));
+        let files = package.available_variants(&options);
+        let files: Vec<&str> = files.iter().map(|variant| &*variant.file).collect();
+        assert_eq!(files, ["vad_portable.pte"; 2], "of damaged and encoder");
+        let told = |role: &str| package.open_program(role, &options).err().unwrap().to_string();
+        let no_variant =
+            "no backend is available for any of programs.decoder: vad_xnnpack.pte needs";
+        assert!(told("decoder").contains(no_variant), "{}", told("decoder"));
+        assert!(told("damaged").contains("bytes, but model.yaml says 3"), "{}", told("damaged"));
+        let keys = "no programs.joint; it has programs.damaged, programs.decoder, programs.encoder";
+        assert!(told("joint").contains(keys), "{}", told("joint"));
+        let told = package.load(&options).err().unwrap().to_string();
+        assert!(told.contains("model.yaml has no variants; it has programs.damaged"), "{told}");
+        assert!(matches!(package.verify(), Err(PackageError::Hash { .. })));
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
     fn errors_of_invalid_manifests_name_the_field() {
         let check = |yaml: &str, expected: &str| {
             let folder =
@@ -313,10 +417,17 @@ mod tests {
         let rest = "name: x\ntask: t\ncontract: c\nlicense: l\nprovenance: p\n";
         check(&format!("afferent_model: 2\n{rest}variants: []"), "must be 1");
         check(&format!("afferent_model: 1\n{rest}variants: []\ncolor: red"), "color");
+        check(&format!("afferent_model: 1\n{rest}"), "must have `variants` of a program, or");
+        let program = "{file: x.pte, backend: portable, precision: fp32}";
+        let empty = format!("afferent_model: 1\n{rest}programs: {{encoder: []}}");
+        check(&empty, "model.yaml: programs.encoder is empty");
+        let single = format!("afferent_model: 1\n{rest}programs: {{encoder: {program}}}");
+        check(&single, "programs");
         let decoder = "language_weight: 1, word_bonus: 0";
         for escape in [
             "variants: [{file: ../x.pte, backend: portable, precision: fp32}]",
             "variants: [{file: x.pte, backend: portable, precision: fp32, data: [/x.ptd]}]",
+            "programs: {encoder: [{file: ../x.pte, backend: portable, precision: fp32}]}",
             "variants: []\ntokenizer: /dev/zero",
             "variants: []\ntokenizer: ''",
             "variants: []\ntokenizer: a/../../x.json",
@@ -326,7 +437,7 @@ mod tests {
         }
         let decision = |threshold: &str| {
             let decision = format!("decision: {{threshold: {threshold}}}\nlabels: [else, stop]");
-            format!("afferent_model: 1\n{rest}variants: []\n{decision}")
+            format!("afferent_model: 1\n{rest}variants: [{program}]\n{decision}")
         };
         check(&decision("60"), "model.yaml: decision.threshold is 60, but must be from 0 to 1");
         check(&decision("{stop: -0.5}"), "decision.threshold is -0.5");
