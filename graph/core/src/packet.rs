@@ -107,6 +107,7 @@ pub struct Pool(Arc<Cells>);
 struct Cells {
     free: ArrayQueue<Idle>,
     allocated: AtomicUsize,
+    copied: AtomicUsize,
 }
 
 /// A value under construction, with a single holder.
@@ -122,7 +123,8 @@ impl Pool {
     /// Pool that keeps at most `capacity` unused values.
     pub fn new(capacity: usize) -> Self {
         let free = ArrayQueue::new(capacity.max(1));
-        Self(Arc::new(Cells { free, allocated: AtomicUsize::new(0) }))
+        let (allocated, copied) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        Self(Arc::new(Cells { free, allocated, copied }))
     }
 
     /// Largest number of unused values that it keeps.
@@ -133,6 +135,12 @@ impl Pool {
     /// Number of values that it has allocated.
     pub fn allocated(&self) -> usize {
         self.0.allocated.load(Ordering::Relaxed)
+    }
+
+    /// Number of values that were copied into this pool, because a node changed a value that another
+    /// one held too.
+    pub fn copied(&self) -> usize {
+        self.0.copied.load(Ordering::Relaxed)
     }
 
     /// Number of unused values.
@@ -251,6 +259,9 @@ impl Packet {
         pool: Option<&Pool>,
     ) -> Option<Loan<T>> {
         let value = self.cell.insert(cell).get::<T>()?;
+        if let Some(pool) = pool {
+            pool.0.copied.fetch_add(1, Ordering::Relaxed);
+        }
         let mut copy = pool.map_or_else(|| Loan::new(T::default()), Pool::loan);
         copy.clone_from(value);
         self.empty();
@@ -366,6 +377,9 @@ mod tests {
         loan.0[0] = 9;
         assert_ne!(loan.0.as_ptr(), address);
         assert_eq!(other.get::<Bytes>().unwrap().0[0], 1);
+        assert_eq!(pool.copied(), 1);
+        other.into_loan::<Bytes>(Some(&pool)).unwrap();
+        assert_eq!(pool.copied(), 1, "the last holder has it in place");
     }
 
     #[test]

@@ -51,7 +51,9 @@ pub use transforms::{Transform, Transforms};
 pub use wire::{Matrix, Wire, WireMessage};
 
 use afferent_graph::PayloadType;
-use vision::{BodyPose, Classes, Depth, Detections, Embedding, Hands, Mask, TextRegions};
+use vision::{
+    BodyPose, Classes, Depth, Detections, Embedding, GestureEvent, Hands, Mask, TextRegions,
+};
 
 /// Every payload type of this crate.
 pub const PAYLOADS: &[PayloadType] = &[
@@ -63,6 +65,7 @@ pub const PAYLOADS: &[PayloadType] = &[
     PayloadType::of::<Embedding>(),
     PayloadType::of::<Features>(),
     PayloadType::of::<Gain>(),
+    PayloadType::of::<GestureEvent>(),
     PayloadType::of::<Hands>(),
     PayloadType::of::<Image>(),
     PayloadType::of::<Imu>(),

@@ -40,6 +40,7 @@ pub(crate) fn agent(seconds: u64) -> Report {
         values: 4,
         allocated: 2,
         free: 1,
+        copied: 0,
     };
     Report {
         graph: "voice_agent".to_owned(),

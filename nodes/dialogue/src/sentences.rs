@@ -77,7 +77,7 @@ pub struct Sentences {
 ports! {
     impl Sentences {
         /// Pieces of text, such as tokens; the last piece of a turn is marked.
-        in TEXT: Text;
+        in TEXT: Text, many;
         /// Start and end of the user's turns; required if `hold` is set.
         in TURNS: TurnEvent, optional;
         /// Whole texts that answer no turn, such as an alarm.

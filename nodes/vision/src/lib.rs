@@ -5,9 +5,14 @@
 //! | [`BodyPose`] | finds the joints of bodies in images with a model |
 //! | [`Classify`] | tells the classes of images with a model |
 //! | [`Depth`] | estimates the depth of every pixel of an image with a model |
+//! | [`Describe`] | answers questions about objects and text in images |
 //! | [`Detect`] | finds objects in images with a model |
 //! | [`EmbedImage`] | turns images into vectors that can be compared, with a model |
+//! | [`Gesture`] | recognizes gestures of hands |
+//! | [`HandDetect`] | finds the palms of hands in images with a model |
+//! | [`HandTrack`] | finds and follows hands and their landmarks with two models |
 //! | [`ImageView`] | converts images to another size and pixel format |
+//! | [`Ocr`] | reads the text in images with two models |
 //! | [`Overlay`] | draws results into the images that they were found in |
 //! | [`Preview`] | shows images on a web page |
 //! | [`Segment`] | finds the pixels of classes, objects or the foreground in images with a model |
@@ -18,8 +23,8 @@
 //! maps results back to the source image. `fit.rs` fits images to another size; `pixels.rs` gives
 //! images to the kernel for images; `vision_model.rs` loads and runs a model; `boxes.rs` has boxes
 //! in an image, their overlap and non-maximum suppression; `yolo_rows.rs` reads them from outputs;
-//! `regions.rs` joins detections with images; `assignment.rs` pairs two lists at the
-//! lowest cost.
+//! `hand.rs` and `text.rs` have the models of hands and text; `regions.rs` joins detections with
+//! images; `assignment.rs` pairs two lists at the lowest cost.
 //!
 //! To add a node, write `src/<node>.rs` and add its lines below.
 
@@ -28,16 +33,24 @@ mod body_pose;
 pub mod boxes;
 mod classify;
 mod depth;
+mod describe;
 mod detect;
 mod embed_image;
 pub mod fit;
+mod gesture;
+mod hand;
+mod hand_detect;
+mod hand_track;
 mod image_view;
 pub mod model_image;
+
+mod ocr;
 mod overlay;
 pub mod pixels;
 mod preview;
 mod regions;
 mod segment;
+mod text;
 mod track;
 mod ultralytics;
 mod undistort;
@@ -49,9 +62,14 @@ use afferent_graph::{NodeDef, NodeEntry};
 pub use body_pose::{BodyPose, BodyPoseParams};
 pub use classify::{Classify, ClassifyParams};
 pub use depth::{Depth, DepthParams};
+pub use describe::{Describe, DescribeParams};
 pub use detect::{Detect, DetectParams};
 pub use embed_image::{EmbedImage, EmbedImageParams};
+pub use gesture::{Gesture, GestureParams};
+pub use hand_detect::{HandDetect, HandDetectParams};
+pub use hand_track::{HandTrack, HandTrackParams};
 pub use image_view::{ImageView, ImageViewParams, Resampling, ViewFormat};
+pub use ocr::{Ocr, OcrParams};
 pub use overlay::{Overlay, OverlayParams};
 pub use preview::{Preview, PreviewParams};
 pub use segment::{Segment, SegmentParams};
@@ -63,9 +81,14 @@ pub const NODES: &[NodeEntry] = &[
     NodeDef::of::<BodyPose>,
     NodeDef::of::<Classify>,
     NodeDef::of::<Depth>,
+    NodeDef::of::<Describe>,
     NodeDef::of::<Detect>,
     NodeDef::of::<EmbedImage>,
+    NodeDef::of::<Gesture>,
+    NodeDef::of::<HandDetect>,
+    NodeDef::of::<HandTrack>,
     NodeDef::of::<ImageView>,
+    NodeDef::of::<Ocr>,
     NodeDef::of::<Overlay>,
     NodeDef::of::<Preview>,
     NodeDef::of::<Segment>,

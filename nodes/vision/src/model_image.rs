@@ -121,6 +121,30 @@ impl InputShape {
     }
 }
 
+/// Columns of an input from `first` on.
+struct Cells {
+    shape: InputShape,
+    first: usize,
+}
+
+impl Cells {
+    fn fill<T: Copy>(&self, all: &mut [T], values: [T; 3]) {
+        let InputShape { width, channels, is_interleaved, .. } = self.shape;
+        if is_interleaved {
+            for row in all.chunks_exact_mut(width * channels) {
+                let (_, rest) = row.split_at_mut(self.first * channels);
+                rest.chunks_exact_mut(channels)
+                    .for_each(|pixel| pixel.copy_from_slice(&values[..channels]));
+            }
+            return;
+        }
+        let plane = width * self.shape.height;
+        for (rows, value) in all.chunks_exact_mut(plane).zip(values) {
+            rows.chunks_exact_mut(width).for_each(|row| row[self.first..].fill(value));
+        }
+    }
+}
+
 /// Prepares images for a model.
 pub struct ModelImage {
     shape: InputShape,
@@ -190,6 +214,7 @@ impl ModelImage {
     }
 
     /// Makes the input of the model from the region of the image that `to_image` maps its pixels to.
+    /// A rotated region is sampled without antialiasing.
     ///
     /// # Errors
     /// The pixel format that is not supported.
@@ -217,6 +242,49 @@ impl ModelImage {
         });
         run.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
         Ok(self.input.view())
+    }
+
+    /// Makes the input of the model from a region, as [`ModelImage::prepare_region`], but only its
+    /// first `columns`; the others have the value of the border.
+    ///
+    /// # Errors
+    /// [`ModelImage::prepare_region`].
+    pub fn prepare_strip(
+        &mut self,
+        image: &Image,
+        to_image: &Affine,
+        columns: usize,
+    ) -> Result<TensorView<'_>, String> {
+        self.prepare_region(image, to_image)?;
+        let shape = self.shape;
+        let border = [0, 1, 2].map(|channel| self.border(channel));
+        let cells = Cells { shape, first: columns.min(shape.width) };
+        let input = &mut self.input;
+        let filled = match shape.dtype {
+            ScalarType::Half => {
+                input.data_mut().map(|all| cells.fill(all, border.map(f16::from_f32)))
+            }
+            ScalarType::Byte => {
+                input.data_mut().map(|all| cells.fill(all, border.map(|value| value as u8)))
+            }
+            _ => input.data_mut().map(|all| cells.fill(all, border)),
+        };
+        filled.map_err(|error| error.to_string())?;
+        Ok(self.input.view())
+    }
+
+    /// Value of the border in a channel of the input.
+    fn border(&self, channel: usize) -> f32 {
+        let settings = &self.settings;
+        let (pad, scale) = (settings.pad.unwrap_or(114.0), settings.scale.unwrap_or(1.0 / 255.0));
+        let of =
+            |values: Option<[f64; 3]>, default: f64| values.map_or(default, |all| all[channel]);
+        ((f64::from(pad) * scale - of(settings.mean, 0.0)) / of(settings.std, 1.0)) as f32
+    }
+
+    /// Map from pixels of the last input to those of its image.
+    pub fn to_image(&self) -> Affine {
+        self.to_image
     }
 
     /// The input of the last call.
@@ -254,6 +322,7 @@ impl ModelImage {
         };
         let sampling = match settings.resampling {
             Some(Resampling::Nearest) => Sampling::Nearest,
+            _ if !to_image.is_axis_aligned() => Sampling::Bilinear,
             Some(Resampling::AntialiasBilinear) => Sampling::AntialiasBilinear,
             Some(Resampling::AntialiasBicubic) => Sampling::AntialiasBicubic,
             Some(Resampling::Bilinear) | None => Sampling::Bilinear,
@@ -378,6 +447,40 @@ mod tests {
         let model = ModelImage::new(shape(50, 50), &settings).unwrap();
         let fit = model.fit(400, 200);
         assert_eq!((fit.apply([0.0; 2]), fit.apply([50.0; 2])), ([150.0, 50.0], [250.0, 150.0]));
+    }
+
+    #[test]
+    fn columns_after_a_strip_have_the_value_of_the_border() {
+        let settings = ImageInput {
+            pad: Some(127.5),
+            mean: Some([0.5, 0.0, 0.5]),
+            std: Some([0.5; 3]),
+            ..ImageInput::default()
+        };
+        let check = |order: &[u8], dtype: ScalarType| {
+            let shape = InputShape::of(&[1, 3, 2, 4], order, dtype).unwrap();
+            let mut model = ModelImage::new(shape, &settings).unwrap();
+            let image = image(8, 4);
+            model.prepare_strip(&image, &Affine::IDENTITY, 3).unwrap();
+            let input = model.input();
+            let all: Vec<f32> = match dtype {
+                ScalarType::Half => {
+                    input.data::<f16>().unwrap().iter().map(|v| v.to_f32()).collect()
+                }
+                _ => input.data::<f32>().unwrap().to_vec(),
+            };
+            let is_planar = order[1] == 1;
+            let at = |x: usize, y: usize, channel: usize| {
+                all[if is_planar { (channel * 2 + y) * 4 + x } else { (y * 4 + x) * 3 + channel }]
+            };
+            for (channel, border) in [0.0, 1.0, 0.0].into_iter().enumerate() {
+                assert_eq!((at(3, 0, channel), at(3, 1, channel)), (border, border));
+                assert!(at(2, 1, channel) != border);
+            }
+        };
+        check(&[0, 1, 2, 3], ScalarType::Float);
+        check(&[0, 2, 3, 1], ScalarType::Float);
+        check(&[0, 1, 2, 3], ScalarType::Half);
     }
 
     #[test]

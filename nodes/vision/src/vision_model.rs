@@ -125,6 +125,22 @@ impl VisionModel {
         NodeError::Model { path: self.path.clone(), reason: reason.into() }
     }
 
+    /// Makes the input of a region without a run of the model, and calls `read` with it.
+    ///
+    /// # Errors
+    /// [`NodeError::Model`] for an image in a format that is not supported.
+    pub(crate) fn prepared<T>(
+        &mut self,
+        image: &Image,
+        to_image: &Affine,
+        read: impl FnOnce(&ModelImage) -> T,
+    ) -> Result<T, NodeError> {
+        let path = &self.path;
+        let failed = |reason: String| NodeError::Model { path: path.clone(), reason };
+        self.image.prepare_region(image, to_image).map_err(failed)?;
+        Ok(read(&self.image))
+    }
+
     /// Runs the model on `image` and calls `read` with the outputs.
     ///
     /// # Errors
@@ -149,9 +165,24 @@ impl VisionModel {
         to_image: &Affine,
         read: impl FnOnce(&ModelImage, &ModelOutputs<'_>) -> Result<T, String>,
     ) -> Result<T, NodeError> {
+        self.run_strip(image, to_image, usize::MAX, read)
+    }
+
+    /// Runs the model on a region, but only on the first `columns` of the input; the others are a
+    /// border.
+    ///
+    /// # Errors
+    /// [`VisionModel::run`].
+    pub(crate) fn run_strip<T>(
+        &mut self,
+        image: &Image,
+        to_image: &Affine,
+        columns: usize,
+        read: impl FnOnce(&ModelImage, &ModelOutputs<'_>) -> Result<T, String>,
+    ) -> Result<T, NodeError> {
         let path = &self.path;
         let failed = |reason: String| NodeError::Model { path: path.clone(), reason };
-        self.image.prepare_region(image, to_image).map_err(failed)?;
+        self.image.prepare_strip(image, to_image, columns).map_err(failed)?;
         let inputs = [Input::Tensor(self.image.input())];
         let outputs = self.model.run("forward", &inputs);
         let outputs = outputs.map_err(|error| failed(error.to_string()))?;

@@ -20,6 +20,7 @@ pub(crate) fn catalog() -> Catalog {
         .with_nodes(afferent_nodes_dialogue::NODES)
         .with_nodes(afferent_nodes_io::NODES)
         .with_nodes(afferent_nodes_speech::NODES)
+        .with_nodes(afferent_nodes_vision::NODES)
 }
 
 /// Services of the program; models run their first variants.

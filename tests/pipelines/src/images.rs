@@ -81,6 +81,30 @@ fn a_replay_of_different_images_is_reported() {
     assert_eq!(verdicts[0].difference.map(|difference| difference.packet), Some(0));
 }
 
+#[test]
+fn consumers_of_a_source_share_its_images() {
+    const GRAPH: &str = "afferent: 1
+name: shared
+nodes:
+  pattern: {use: test_pattern, params: {width: 64, height: 48, count: 20}}
+  files: {use: image_writer, in: {images: {from: pattern.images, on_full: block}}, params: {path: files}}
+  view: {use: image_view, in: {images: {from: pattern.images, on_full: block}}, params: {width: 32, height: 24}}
+  drawn: {use: overlay, in: {images: {from: pattern.images, on_full: block}}}
+";
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("graph.yaml");
+    fs::write(&file, GRAPH).unwrap();
+    let checked = load_and_check(&file, &LoadOptions::default(), &catalog(), &services());
+    let graph = checked.unwrap_or_else(|faults| panic!("{faults}")).graph;
+    let options = RunOptions { clock: ClockKind::Virtual, ..RunOptions::default() };
+    let report = run(&graph, &services(), options).unwrap();
+    let calls: Vec<u64> = report.nodes.iter().map(|node| node.packets_in).collect();
+    assert_eq!(calls, [0, 20, 20, 20]);
+    let copied: usize = report.pools.iter().map(|pool| pool.copied).sum();
+    println!("copies of an image: 1 by the source, {copied} for its three consumers");
+    assert_eq!(copied, 0);
+}
+
 /// Inverts the bytes of the pixels of each image.
 struct Negative;
 

@@ -1,4 +1,4 @@
-"""Writes commands.wav and question.wav, spoken by a held-out voice, and JSON files with their
+"""Writes commands.wav, question.wav and visual_question.wav, spoken by a held-out voice, and JSON files with their
 sentences and times.
 """
 import json
@@ -19,6 +19,7 @@ SCRIPTS = {
     "commands": ([(0.5, "set a timer for twenty five minutes"), (1.0, "turn on the lights in the dining room"),
                   (1.2, "bring the blanket to my sister"), (0.9, "where is the nearest pharmacy")], 1.0),
     "question": ([(0.6, "how many days are in a week"), (5.0, "turn on the lights in the kitchen")], 5.0),
+    "visual_question": ([(2.0, "what do you see"), (3.0, "do you see a table")], 3.0),
 }
 
 

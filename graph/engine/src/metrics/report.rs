@@ -159,6 +159,9 @@ pub struct PoolReport {
     pub allocated: usize,
     /// Unused values.
     pub free: usize,
+    /// Values that were copied, because the node changed a value that another one held too.
+    #[serde(default)]
+    pub copied: usize,
 }
 
 /// Latency from one port to another, and its limits.

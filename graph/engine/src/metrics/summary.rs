@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{EdgeReport, Report, RunEnd, Spread};
+use crate::{EdgeReport, PoolReport, Report, RunEnd, Spread};
 
 const NODE_COLUMNS: &str = "\
 drops: packets dropped on edges to the node; faults: wrong timestamps, undeclared outputs
@@ -13,6 +13,10 @@ const EDGE_COLUMNS: &str = "\
 dropped packets: full: the queue was full; age: older than the limit
 epoch: sent before an interrupt; closed: the receiver had stopped; lost: with a process; peak: \
   longest queue";
+
+const POOL_COLUMNS: &str = "\
+allocated above planned: a node keeps packets; copied: values that a node changed while another \
+  one held them";
 
 const JOIN_COLUMNS: &str = "\
 late: sent before its match was certain, or received after its match was sent
@@ -55,7 +59,7 @@ impl Report {
             (self.path_rows(), "time from the source to the end of the call of the sink"),
             (self.join_rows(), JOIN_COLUMNS),
             (self.fault_rows(), FAULT_COLUMNS),
-            (self.pool_rows(), "these outputs allocated more values than the plan reserved"),
+            (self.pool_rows(), POOL_COLUMNS),
             (self.budget_rows(), "kept: no measured value exceeds its limit"),
             (self.machine_rows(), CLOCK_COLUMNS),
         ];
@@ -120,16 +124,16 @@ impl Report {
         rows
     }
 
-    /// Outputs that allocated more values than can be in flight.
+    /// Outputs that allocated more values than can be in flight, or copied values.
     fn pool_rows(&self) -> Vec<Vec<String>> {
-        let head = ["output", "allocated", "planned"];
+        let head = ["output", "allocated", "planned", "copied"];
         let mut rows = vec![head.map(str::to_owned).to_vec()];
-        for pool in self.pools.iter().filter(|pool| pool.allocated > pool.values) {
-            rows.push(vec![
-                pool.output.clone(),
-                pool.allocated.to_string(),
-                pool.values.to_string(),
-            ]);
+        let is_shown = |pool: &&PoolReport| pool.allocated > pool.values || pool.copied > 0;
+        for pool in self.pools.iter().filter(is_shown) {
+            let counts = [pool.allocated, pool.values, pool.copied];
+            let mut row = vec![pool.output.clone()];
+            row.extend(counts.map(|count| count.to_string()));
+            rows.push(row);
         }
         rows
     }

@@ -42,6 +42,7 @@ pub(crate) fn figures(
                 values: pool.capacity(),
                 allocated: pool.allocated(),
                 free: pool.free(),
+                copied: pool.copied(),
             };
             figures.pools.push((runner.node_index, pool));
         }

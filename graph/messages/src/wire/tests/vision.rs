@@ -5,7 +5,8 @@ use afferent_core::{ScalarType, Tensor};
 use super::{Encoded, NAN, bits, geometry};
 use crate::vision::{
     Body, BodyPose, Box2d, Class, Classes, Depth, DepthKind, Detection, Detections, Embedding,
-    Hand, Handedness, Hands, Keypoint, Mask, MaskKind, Skeleton, TextRegion, TextRegions,
+    GestureEvent, GestureKind, Hand, Handedness, Hands, Keypoint, Mask, MaskKind, Skeleton,
+    TextRegion, TextRegions,
 };
 
 /// Maps of values.
@@ -81,6 +82,16 @@ pub(super) fn results() -> Vec<Encoded> {
     vec![
         Encoded::new(Detections { frame_id: frame(), detections }, PartialEq::eq),
         Encoded::new(Detections::default(), PartialEq::eq),
+        Encoded::new(
+            GestureEvent {
+                gesture: GestureKind::ThumbUp,
+                is_start: true,
+                handedness: Handedness::Left,
+                position: [1.5, -0.0],
+            },
+            PartialEq::eq,
+        ),
+        Encoded::new(GestureEvent::default(), PartialEq::eq),
         Encoded::new(Hands { frame_id: frame(), hands: vec![hand] }, PartialEq::eq),
         Encoded::new(Hands::default(), PartialEq::eq),
         Encoded::new(
