@@ -8,7 +8,7 @@
 //! | module | holds |
 //! |---|---|
 //! | `app` | the builder |
-//! | `run`, `replay`, `test`, `top`, `graph_file`, `nodes`, `new`, `devices`, `doctor`, `keys`, `models`, `up`, `model` | one command each |
+//! | `run`, `replay`, `test`, `top`, `graph_file`, `nodes`, `new`, `devices`, `doctor`, `keys`, `models`, `up`, `package`, `model` | one command each |
 //! | `serve` | figures over HTTP, for `top` and Prometheus |
 //! | `log` | lines on standard error |
 //! | `placement` | options of machines and processes |
@@ -26,6 +26,7 @@ mod models;
 mod new;
 mod nodes;
 mod output;
+mod package;
 mod placement;
 mod processes;
 mod replay;
@@ -92,6 +93,8 @@ enum Command {
     /// Write a template
     #[command(subcommand)]
     New(new::NewCommand),
+    /// Write a model package from programs (.pte) and the files beside them
+    Package(package::PackageArgs),
     /// Inspect a model program (.pte), run it, verify it, compare two, or generate text
     #[command(subcommand)]
     Model(model::ModelCommand),
@@ -117,6 +120,7 @@ impl App {
             Command::Devices(args) => devices::devices(&args),
             Command::Doctor => doctor::doctor(&self),
             Command::New(command) => new::new(&self, &command),
+            Command::Package(args) => package::package(&self, &args),
             Command::Model(command) => model::model(&self, &command),
         };
         match result {

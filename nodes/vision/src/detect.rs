@@ -13,7 +13,7 @@ use crate::{
     vision_model::VisionModel,
 };
 
-mod layout;
+pub(crate) mod layout;
 
 use layout::Layout;
 

@@ -21,10 +21,10 @@
 //!
 //! Begin with `detect.rs`, and `model_image.rs`, which makes the input of a model from an image and
 //! maps results back to the source image. `fit.rs` fits images to another size; `pixels.rs` gives
-//! images to the kernel for images; `vision_model.rs` loads and runs a model; `boxes.rs` has boxes
-//! in an image, their overlap and non-maximum suppression; `yolo_rows.rs` reads them from outputs;
-//! `hand.rs` and `text.rs` have the models of hands and text; `regions.rs` joins detections with
-//! images; `assignment.rs` pairs two lists at the lowest cost.
+//! images to the kernel for images; `vision_model.rs` loads and runs a model, and `contracts.rs`
+//! recognizes it; `boxes.rs` has boxes in an image, their overlap and non-maximum suppression;
+//! `yolo_rows.rs` reads them from outputs; `hand.rs` and `text.rs` have the models of hands and text;
+//! `regions.rs` joins detections with images; `assignment.rs` pairs two lists at the lowest cost.
 //!
 //! To add a node, write `src/<node>.rs` and add its lines below.
 
@@ -32,6 +32,7 @@ mod assignment;
 mod body_pose;
 pub mod boxes;
 mod classify;
+pub mod contracts;
 mod depth;
 mod describe;
 mod detect;
@@ -52,7 +53,7 @@ mod regions;
 mod segment;
 mod text;
 mod track;
-mod ultralytics;
+pub mod ultralytics;
 mod undistort;
 mod vision_model;
 mod yolo_rows;

@@ -17,9 +17,41 @@ pub(crate) struct Export {
 }
 
 /// Fields of `metadata.yaml` that are read.
-#[derive(Deserialize)]
-struct Metadata {
+#[derive(Debug, Clone, Deserialize)]
+pub struct Metadata {
     names: BTreeMap<usize, String>,
+    /// Task: `classify`, `detect`, `pose`, `segment` or another one.
+    pub task: Option<String>,
+    /// License, as a text.
+    pub license: Option<String>,
+    /// Description of the model.
+    pub description: Option<String>,
+}
+
+/// Largest number of classes.
+const MAX_CLASSES: usize = 1 << 20;
+
+impl Metadata {
+    /// Reads the text of the file.
+    ///
+    /// # Errors
+    /// The field that is missing or wrong.
+    pub fn read(text: &str) -> Result<Self, String> {
+        serde_saphyr::from_str(text).map_err(|error| error.to_string())
+    }
+
+    /// Names of the classes, by their index; empty where the file has none.
+    ///
+    /// # Errors
+    /// The class whose index is too large.
+    pub fn labels(&self) -> Result<Vec<String>, String> {
+        let last = self.names.keys().next_back();
+        if let Some(last) = last.filter(|last| **last >= MAX_CLASSES) {
+            return Err(format!("it names class {last}"));
+        }
+        let name = |index| self.names.get(&index).cloned().unwrap_or_default();
+        Ok((0..last.map_or(0, |last| last + 1)).map(name).collect())
+    }
 }
 
 /// The export in the folder `path`; `None` if it is something else.
@@ -33,8 +65,7 @@ pub(crate) fn find(path: &Path) -> Result<Option<Export>, String> {
     }
     let wrong = |reason: String| format!("{}: {reason}", file.display());
     let text = fs::read_to_string(&file).map_err(|error| wrong(error.to_string()))?;
-    let metadata: Metadata =
-        serde_saphyr::from_str(&text).map_err(|error| wrong(error.to_string()))?;
+    let labels = Metadata::read(&text).and_then(|metadata| metadata.labels()).map_err(wrong)?;
     let entries = fs::read_dir(path).map_err(|error| wrong(error.to_string()))?;
     let is_program = |path: &PathBuf| path.extension().is_some_and(|end| end == "pte");
     let mut programs = entries.filter_map(|entry| Some(entry.ok()?.path())).filter(is_program);
@@ -43,12 +74,7 @@ pub(crate) fn find(path: &Path) -> Result<Option<Export>, String> {
     if programs.next().is_some() {
         return Err(wrong("there are several .pte files beside it; name one of them".to_owned()));
     }
-    let len = metadata.names.keys().next_back().map_or(0, |last| last + 1);
-    if len > 1 << 20 {
-        return Err(wrong(format!("it names class {}", len - 1)));
-    }
-    let labels = (0..len).map(|index| metadata.names.get(&index).cloned().unwrap_or_default());
-    Ok(Some(Export { program, labels: labels.collect() }))
+    Ok(Some(Export { program, labels }))
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use crate::{
 
 /// Layout of the outputs of a detector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Layout {
+pub(crate) enum Layout {
     /// `[1, 4 + classes, boxes]`: center, size and scores of the classes (Ultralytics). Boxes
     /// overlap.
     Dense { classes: usize, boxes: usize },
@@ -38,7 +38,7 @@ impl Layout {
     ///
     /// # Errors
     /// The sizes, and the layouts that are accepted.
-    pub(super) fn find(outputs: &[Vec<usize>], labels: usize) -> Result<Self, String> {
+    pub(crate) fn find(outputs: &[Vec<usize>], labels: usize) -> Result<Self, String> {
         let unbatched = |sizes: &Vec<usize>| match sizes.as_slice() {
             [1, rest @ ..] if !rest.is_empty() => rest.to_vec(),
             sizes => sizes.to_vec(),

@@ -1,0 +1,240 @@
+//! `afferent package`: writes a model package from programs and the files beside them.
+
+mod companions;
+mod manifest;
+mod preprocessor;
+mod program;
+mod recognize;
+
+use std::{
+    collections::BTreeMap,
+    fs::{self, File},
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use afferent_nodes_vision::contracts::Contract;
+use afferent_package::{ModelPackage, copy_and_hash};
+use anyhow::{Context, bail, ensure};
+use clap::Args;
+
+use crate::{App, log, output::cannot_write, table::aligned};
+use companions::Companions;
+use manifest::Manifest;
+use program::Program;
+
+/// Writes a model package: copies programs (.pte) and the files beside them to a folder, and writes
+/// their model.yaml with size, SHA-256, backend and precision of each program.
+///
+/// The task and the contract are recognized by the inputs and outputs of the methods, among those that
+/// the nodes of this build accept. Programs with the same methods are variants of one model, the ones
+/// with delegates first; others are `programs` with the names of their files as roles.
+#[derive(Args)]
+#[command(after_help = "Files:
+  *.pte                programs
+  *.ptd                data of a program with the same name, or of the only program
+  metadata.yaml        of an Ultralytics export: names of classes, task, license
+  labels.txt           names of classes, one a line
+  config.json          of an optimum export: names of classes (id2label)
+  preprocessor_config.json   of an optimum export: preparation of images
+  tokenizer.json       of a language model; also tokenizer.model
+  other files          are copied
+
+Examples:
+  afferent package yolo11n_executorch_model -o models/yolo11n
+  afferent package vad_xnnpack.pte vad_portable.pte -o models/vad --license MIT
+  afferent package dinov2.pte -o models/dinov2 --task image_embedding --license Apache-2.0
+  afferent package encoder.pte decoder.pte tokenizer.json -o models/asr --task speech_recognition \
+      --contract my_asr")]
+pub(crate) struct PackageArgs {
+    /// Programs, files beside them, and folders with such files
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Folder of the package; it must not have a model.yaml
+    #[arg(short, long, value_name = "DIR")]
+    output: PathBuf,
+    /// Name of the model; by default that of the folder
+    #[arg(long)]
+    name: Option<String>,
+    /// Task of the model, such as detection; by default the recognized one
+    #[arg(long)]
+    task: Option<String>,
+    /// Contract of the methods, such as inverse_depth; by default the recognized one
+    #[arg(long)]
+    contract: Option<String>,
+    /// SPDX license identifier
+    #[arg(long, value_name = "SPDX")]
+    license: Option<String>,
+    /// Training data and training script, or address of the download
+    #[arg(long, value_name = "TEXT")]
+    provenance: Option<String>,
+    /// Numeric precision of the programs, such as 8da4w; by default from the name of the file, or the
+    /// type of the inputs and outputs
+    #[arg(long)]
+    precision: Option<String>,
+}
+
+pub(crate) fn package(app: &App, args: &PackageArgs) -> anyhow::Result<ExitCode> {
+    let files = all_files(&args.files)?;
+    let companions = Companions::read(&files)?;
+    let programs = Program::read_all(app, &files, args.precision.as_deref())?;
+    let groups = program::groups(&programs);
+    let contract = contract_of(args, &programs, &groups, &companions)?;
+    let target = args.output.join("model.yaml");
+    ensure!(!target.exists(), "{} exists: remove it, or choose another folder", target.display());
+    let name = match &args.name {
+        Some(name) => name.clone(),
+        None => {
+            let folder = args.output.file_name().context("--output has no name; set --name")?;
+            folder.to_string_lossy().into_owned()
+        }
+    };
+    fs::create_dir_all(&args.output).with_context(|| cannot_write(&args.output))?;
+    let mut hashes = BTreeMap::new();
+    for file in &files {
+        hashes.insert(file.clone(), copy(file, &args.output)?);
+    }
+    let license = args.license.clone().or_else(|| companions.license.clone());
+    if license.is_none() {
+        log::warning("the license is not known: set --license, or edit model.yaml");
+    }
+    let provenance = args.provenance.clone().or_else(|| companions.description.clone());
+    let manifest = Manifest {
+        name,
+        contract: &contract,
+        groups: &groups,
+        hashes: &hashes,
+        sample_rate: programs.iter().find_map(|program| program.file.metadata_int("sample_rate")),
+        image: companions.image.as_deref(),
+        labels: &companions.labels,
+        tokenizer: companions.tokenizer.as_deref(),
+        license: license.unwrap_or_else(|| "NOASSERTION".to_owned()),
+        provenance: provenance.unwrap_or_else(|| "not stated".to_owned()),
+    };
+    fs::write(&target, manifest.text()).with_context(|| cannot_write(&target))?;
+    // What was written is read as a node reads it.
+    ModelPackage::open(&args.output)?.verify()?;
+    report(&groups, &contract, &companions, &target)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Files, and those of folders, without hidden ones.
+fn all_files(paths: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for path in paths {
+        let cannot_read = || format!("cannot read {}", path.display());
+        if !fs::metadata(path).with_context(cannot_read)?.is_dir() {
+            files.push(path.clone());
+            continue;
+        }
+        for entry in fs::read_dir(path).with_context(cannot_read)? {
+            let path = entry.with_context(cannot_read)?.path();
+            let is_hidden =
+                path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
+            if path.is_file() && !is_hidden {
+                files.push(path);
+            }
+        }
+    }
+    files.sort();
+    files.dedup();
+    let mut names = BTreeMap::new();
+    for file in &files {
+        let name = file_name(file);
+        ensure!(name != "model.yaml", "{} is of a package already", file.display());
+        if let Some(other) = names.insert(name.to_owned(), file) {
+            bail!("{} and {} have the same name", other.display(), file.display());
+        }
+    }
+    Ok(files)
+}
+
+fn file_name(path: &Path) -> &str {
+    path.file_name().and_then(|name| name.to_str()).unwrap_or_default()
+}
+
+/// Copies `file` to `folder`; returns its size and its SHA-256.
+fn copy(file: &Path, folder: &Path) -> anyhow::Result<(u64, String)> {
+    let target = folder.join(file_name(file));
+    let cannot_copy = || format!("cannot copy {} to {}", file.display(), target.display());
+    let mut from = File::open(file).with_context(cannot_copy)?;
+    if target.exists() {
+        let is_same = same_file::is_same_file(file, &target).with_context(cannot_copy)?;
+        ensure!(is_same, "{} exists: remove it, or choose another folder", target.display());
+        let hash = copy_and_hash(&mut from, &mut std::io::sink()).with_context(cannot_copy)?;
+        return Ok((from.metadata()?.len(), hash));
+    }
+    let mut to = File::create(&target).with_context(cannot_copy)?;
+    let hash = copy_and_hash(&mut from, &mut to).with_context(cannot_copy)?;
+    Ok((to.metadata()?.len(), hash))
+}
+
+/// The contract of the model: the recognized one, limited by the options.
+fn contract_of(
+    args: &PackageArgs,
+    programs: &[Program],
+    groups: &[(String, Vec<&Program>)],
+    companions: &Companions,
+) -> anyhow::Result<recognize::Named> {
+    let mut found: Vec<Contract> = match groups {
+        [(_, variants)] => recognize::contracts(variants[0], companions),
+        _ => Vec::new(),
+    };
+    let is_wanted = |option: &Option<String>, word: &str| option.as_ref().is_none_or(|o| o == word);
+    let all = found.clone();
+    found.retain(|one| is_wanted(&args.task, one.task) && is_wanted(&args.contract, one.contract));
+    let options = |found: &[Contract]| {
+        let option = |one: &Contract| {
+            format!("--task {} --contract {} (node {})", one.task, one.contract, one.node)
+        };
+        found.iter().map(option).collect::<Vec<_>>().join("\n  ")
+    };
+    match (found.as_slice(), &args.task, &args.contract) {
+        ([one], ..) => Ok(recognize::Named::of(one)),
+        ([], Some(task), Some(contract)) => {
+            log::warning(format_args!(
+                "no node of this build is known to accept the contract {contract} of {task}"
+            ));
+            Ok(recognize::Named { task: task.clone(), contract: contract.clone(), node: None })
+        }
+        ([], ..) if all.is_empty() => bail!(
+            "{}\nset --task and --contract for a node of your own",
+            recognize::explanation(programs, groups.len())
+        ),
+        ([], ..) => bail!("the program has another contract:\n  {}", options(&all)),
+        (several, ..) => {
+            bail!("the shapes fit several contracts; choose one:\n  {}", options(several))
+        }
+    }
+}
+
+fn report(
+    groups: &[(String, Vec<&Program>)],
+    contract: &recognize::Named,
+    companions: &Companions,
+    target: &Path,
+) -> anyhow::Result<()> {
+    let mut rows = vec![["key", "program", "backend", "precision"].map(str::to_owned)];
+    for (key, variants) in groups {
+        for program in variants {
+            rows.push([
+                key.clone(),
+                program.name().to_owned(),
+                program.backend.clone(),
+                program.precision.clone(),
+            ]);
+        }
+    }
+    crate::print(&aligned(&rows))?;
+    let node = contract.node.map_or_else(String::new, |node| format!(", for the node {node}"));
+    crate::print(&format!("\ntask {}, contract {}{node}\n", contract.task, contract.contract))?;
+    let labels = match companions.labels.len() {
+        0 => "no names of classes".to_owned(),
+        count => format!("{count} names of classes"),
+    };
+    crate::print(&format!("{labels}\nwrote {}\n", target.display()))?;
+    if contract.task == "chat" {
+        log::note("the node llm needs the templates of turns: add `chat` to model.yaml");
+    }
+    Ok(())
+}

@@ -1,0 +1,178 @@
+//! Contracts of the models that the nodes of this crate accept, by the tensors of a program.
+
+use afferent_core::ScalarType;
+
+use crate::{
+    body_pose::layout::Layout as Pose,
+    detect::layout::Layout as Objects,
+    model_image::InputShape,
+    segment::layout::{Boxes, Layout as Masks},
+    vision_model::TensorType,
+};
+
+/// Type of an input or an output of `forward`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TensorSpec {
+    /// Sizes, the largest ones if they are dynamic.
+    pub sizes: Vec<usize>,
+    /// Dimensions in the order of their strides.
+    pub dim_order: Vec<u8>,
+    /// Type of the elements.
+    pub dtype: ScalarType,
+}
+
+/// A contract that a program may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Contract {
+    /// Node that runs the model.
+    pub node: &'static str,
+    /// `task` in `model.yaml`.
+    pub task: &'static str,
+    /// `contract` in `model.yaml`.
+    pub contract: &'static str,
+    /// True if the classes of the model may have names.
+    pub has_labels: bool,
+}
+
+/// Forms of `forward` that are recognized, for messages.
+pub const ACCEPTED: &[&str] = &[
+    "body_pose: image -> [1, keypoints, bins * width] and [1, keypoints, bins * height], [1, 5 + 3 * \
+     keypoints, boxes], or [1, boxes, 6 + 3 * keypoints]",
+    "classify: image -> [1, classes]",
+    "depth: image -> [1, height, width] or [1, 1, height, width]",
+    "detect: image -> [1, 4 + classes, boxes], [1, boxes, 6], [boxes, 4] with [boxes] and [boxes], or [1, \
+     queries, classes] with [1, queries, 4]",
+    "embed_image: image -> [1, dimensions] or [1, vectors, dimensions]",
+    "segment: image -> [1, classes, height, width], [1, height, width], [1, 4 + classes + prototypes, \
+     boxes] or [1, boxes, 6 + prototypes] with [1, prototypes, height, width], or EfficientSAM",
+];
+
+const fn contract(
+    node: &'static str,
+    task: &'static str,
+    contract: &'static str,
+    has_labels: bool,
+) -> Contract {
+    Contract { node, task, contract, has_labels }
+}
+
+/// Contracts that a program with this `forward` may have; several if its shapes are ambiguous. The model
+/// has `labels` names of classes, 0 if they are not known.
+pub fn recognize(inputs: &[TensorSpec], outputs: &[TensorSpec], labels: usize) -> Vec<Contract> {
+    let Some((image, more)) = inputs.split_first() else { return Vec::new() };
+    let Ok(shape) = InputShape::of(&image.sizes, &image.dim_order, image.dtype) else {
+        return Vec::new();
+    };
+    let types = |specs: &[TensorSpec]| -> Vec<TensorType> {
+        let of = |spec: &TensorSpec| TensorType { sizes: spec.sizes.clone(), dtype: spec.dtype };
+        specs.iter().map(of).collect()
+    };
+    let sizes: Vec<Vec<usize>> = outputs.iter().map(|output| output.sizes.clone()).collect();
+    let masks = Masks::find(&shape, &types(more), &types(outputs)).ok();
+    let mut found = Vec::new();
+    // A map could be rows of a detector, whose ratio is another one.
+    let is_map = matches!(masks, Some(Masks::Matte { .. }));
+    if more.is_empty() && !is_map {
+        found.extend(Pose::find(&sizes, &shape).ok().map(|(layout, _)| pose(layout)));
+        found.extend(Objects::find(&sizes, labels).ok().map(objects));
+    }
+    match masks {
+        // Depth has the shape of an opacity.
+        Some(Masks::Matte { .. }) => found.extend([
+            contract("depth", "depth", "inverse_depth", false),
+            contract("depth", "depth", "metric_depth", false),
+            contract("segment", "segmentation", "matte", false),
+            contract("segment", "segmentation", "matte_logits", false),
+        ]),
+        Some(masks) => found.push(segmentation(masks)),
+        None => {}
+    }
+    let is_float = outputs.iter().all(|output| output.dtype == ScalarType::Float);
+    match sizes.as_slice() {
+        [one] if more.is_empty() && is_float => match *one.as_slice() {
+            [1, classes] if classes > 0 && (labels == 0 || labels == classes) => {
+                found.push(contract("classify", "classification", "classes", true));
+                if labels == 0 {
+                    found.push(contract("embed_image", "image_embedding", "embedding", false));
+                }
+            }
+            [1, vectors, dimensions] if found.is_empty() && vectors > 0 && dimensions > 0 => {
+                found.push(contract("embed_image", "image_embedding", "embedding", false));
+            }
+            _ => {}
+        },
+        _ => {}
+    }
+    found
+}
+
+fn pose(layout: Pose) -> Contract {
+    let name = match layout {
+        Pose::SimCc { .. } => "simcc",
+        Pose::Dense { .. } => "ultralytics",
+        Pose::Selected { .. } => "end_to_end",
+    };
+    contract("body_pose", "body_pose", name, false)
+}
+
+fn objects(layout: Objects) -> Contract {
+    let name = match layout {
+        Objects::Dense { .. } => "ultralytics",
+        Objects::Selected { .. } => "end_to_end",
+        Objects::Split { .. } => "boxes_scores_classes",
+        Objects::Queries { .. } => "detr",
+    };
+    contract("detect", "detection", name, true)
+}
+
+fn segmentation(layout: Masks) -> Contract {
+    let (name, has_labels) = match layout {
+        Masks::Classes { .. } => ("logits", true),
+        Masks::Indices { .. } => ("indices", true),
+        Masks::Matte { .. } => ("matte", false),
+        Masks::Instances { boxes: Boxes::Dense { .. }, .. } => ("ultralytics", true),
+        Masks::Instances { boxes: Boxes::Selected, .. } => ("end_to_end", true),
+        Masks::Prompted { .. } => ("efficientsam", false),
+    };
+    contract("segment", "segmentation", name, has_labels)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tensors(sizes: &[&[usize]]) -> Vec<TensorSpec> {
+        let tensor = |sizes: &&[usize]| TensorSpec {
+            sizes: sizes.to_vec(),
+            dim_order: (0..sizes.len() as u8).collect(),
+            dtype: ScalarType::Float,
+        };
+        sizes.iter().map(tensor).collect()
+    }
+
+    #[test]
+    fn contracts_follow_from_the_shapes() {
+        let check = |outputs: &[&[usize]], labels: usize, expected: &[(&str, &str)]| {
+            let found = recognize(&tensors(&[&[1, 3, 480, 640]]), &tensors(outputs), labels);
+            let found: Vec<_> = found.iter().map(|one| (one.task, one.contract)).collect();
+            assert_eq!(found, expected, "{outputs:?}");
+        };
+        check(&[&[1, 84, 8400]], 0, &[("detection", "ultralytics")]);
+        check(&[&[1, 56, 8400]], 1, &[("body_pose", "ultralytics")]);
+        let both = [("body_pose", "ultralytics"), ("detection", "ultralytics")];
+        check(&[&[1, 56, 8400]], 0, &both);
+        check(&[&[100, 4], &[100], &[100]], 0, &[("detection", "boxes_scores_classes")]);
+        check(&[&[1, 116, 8400], &[1, 32, 120, 160]], 80, &[("segmentation", "ultralytics")]);
+        check(&[&[1, 21, 480, 640]], 0, &[("segmentation", "logits")]);
+        check(&[&[1, 1000]], 1000, &[("classification", "classes")]);
+        let vector = [("classification", "classes"), ("image_embedding", "embedding")];
+        check(&[&[1, 512]], 0, &vector);
+        check(&[&[1, 50, 40]], 0, &[("image_embedding", "embedding")]);
+        let map = ["inverse_depth", "metric_depth"].map(|contract| ("depth", contract));
+        let matte = ["matte", "matte_logits"].map(|contract| ("segmentation", contract));
+        check(&[&[1, 480, 640]], 0, &[map, matte].concat());
+        check(&[&[1, 2, 3, 4, 5]], 0, &[]);
+        assert_eq!(recognize(&tensors(&[&[1, 576]]), &tensors(&[&[1, 1]]), 0), []);
+        assert_eq!(recognize(&[], &tensors(&[&[1, 1000]]), 0), []);
+    }
+}
