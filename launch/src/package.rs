@@ -195,7 +195,8 @@ fn contract_of(
             log::warning(format_args!(
                 "no node of this build is known to accept the contract {contract} of {task}"
             ));
-            Ok(recognize::Named { task: task.clone(), contract: contract.clone(), node: None })
+            let (task, contract) = (task.clone(), contract.clone());
+            Ok(recognize::Named { task, contract, node: None, has_labels: false })
         }
         ([], ..) if all.is_empty() => bail!(
             "{}\nset --task and --contract for a node of your own",
@@ -228,11 +229,14 @@ fn report(
     crate::print(&aligned(&rows))?;
     let node = contract.node.map_or_else(String::new, |node| format!(", for the node {node}"));
     crate::print(&format!("\ntask {}, contract {}{node}\n", contract.task, contract.contract))?;
-    let labels = match companions.labels.len() {
-        0 => "no names of classes".to_owned(),
-        count => format!("{count} names of classes"),
-    };
-    crate::print(&format!("{labels}\nwrote {}\n", target.display()))?;
+    match companions.labels.len() {
+        0 if contract.has_labels => {
+            log::note("the classes have no names: add a labels.txt with one a line");
+        }
+        0 => {}
+        count => crate::print(&format!("{count} names of classes\n"))?,
+    }
+    crate::print(&format!("wrote {}\n", target.display()))?;
     if contract.task == "chat" {
         log::note("the node llm needs the templates of turns: add `chat` to model.yaml");
     }

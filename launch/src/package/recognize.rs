@@ -11,12 +11,15 @@ pub(super) struct Named {
     pub(super) task: String,
     pub(super) contract: String,
     pub(super) node: Option<&'static str>,
+    /// True if the classes of the model may have names.
+    pub(super) has_labels: bool,
 }
 
 impl Named {
     pub(super) fn of(contract: &Contract) -> Self {
         let (task, name) = (contract.task.to_owned(), contract.contract.to_owned());
-        Self { task, contract: name, node: Some(contract.node) }
+        let (node, has_labels) = (Some(contract.node), contract.has_labels);
+        Self { task, contract: name, node, has_labels }
     }
 }
 

@@ -43,6 +43,9 @@ pub const ACCEPTED: &[&str] = &[
     "detect: image -> [1, 4 + classes, boxes], [1, boxes, 6], [boxes, 4] with [boxes] and [boxes], or [1, \
      queries, classes] with [1, queries, 4]",
     "embed_image: image -> [1, dimensions] or [1, vectors, dimensions]",
+    "hand_detect: image -> [1, anchors, 18] and [1, anchors, 1]",
+    "hand_track: image -> two of [1, 63] (landmarks, in meters) and two of [1, 1] (presence, handedness)",
+    "ocr: image -> [1, 1, height, width] (text), and line -> [1, steps, characters + 1]",
     "segment: image -> [1, classes, height, width], [1, height, width], [1, 4 + classes + prototypes, \
      boxes] or [1, boxes, 6 + prototypes] with [1, prototypes, height, width], or EfficientSAM",
 ];
@@ -75,12 +78,14 @@ pub fn recognize(inputs: &[TensorSpec], outputs: &[TensorSpec], labels: usize) -
     if more.is_empty() && !is_map {
         found.extend(Pose::find(&sizes, &shape).ok().map(|(layout, _)| pose(layout)));
         found.extend(Objects::find(&sizes, labels).ok().map(objects));
+        found.extend(hands(&sizes));
     }
     match masks {
         // Depth has the shape of an opacity.
         Some(Masks::Matte { .. }) => found.extend([
             contract("depth", "depth", "inverse_depth", false),
             contract("depth", "depth", "metric_depth", false),
+            contract("ocr", "text_detection", "db_probability", false),
             contract("segment", "segmentation", "matte", false),
             contract("segment", "segmentation", "matte_logits", false),
         ]),
@@ -96,14 +101,41 @@ pub fn recognize(inputs: &[TensorSpec], outputs: &[TensorSpec], labels: usize) -
                     found.push(contract("embed_image", "image_embedding", "embedding", false));
                 }
             }
+            // The blank has no name, and the last character, a space, may lack one.
+            [1, _, characters]
+                if labels > 0 && matches!(characters.checked_sub(labels), Some(1 | 2)) =>
+            {
+                found.push(contract("ocr", "text_recognition", "ctc_characters", true));
+            }
             [1, vectors, dimensions] if found.is_empty() && vectors > 0 && dimensions > 0 => {
                 found.push(contract("embed_image", "image_embedding", "embedding", false));
+                if labels == 0 {
+                    found.push(contract("ocr", "text_recognition", "ctc_characters", true));
+                }
             }
             _ => {}
         },
         _ => {}
     }
     found
+}
+
+/// Contracts of palm detectors and of landmarks of a hand.
+fn hands(outputs: &[Vec<usize>]) -> Vec<Contract> {
+    let count = |sizes: &[usize]| outputs.iter().filter(|output| *output == sizes).count();
+    match outputs {
+        [one, other] => {
+            let is_palm = |values: &[usize], score: &[usize]| matches!((values, score), ([1, n, 18], [1, same, 1]) if n == same);
+            let is_found = is_palm(one, other) || is_palm(other, one);
+            let palm = contract("hand_detect", "palm_detection", "mediapipe_palm", false);
+            is_found.then_some(palm).into_iter().collect()
+        }
+        [_, _, _, _] if count(&[1, 63]) == 2 && count(&[1, 1]) == 2 => vec![
+            contract("hand_track", "hand_landmarks", "mediapipe_hand", false),
+            contract("hand_track", "hand_landmarks", "hand_landmarks", false),
+        ],
+        _ => Vec::new(),
+    }
 }
 
 fn pose(layout: Pose) -> Contract {
@@ -167,10 +199,17 @@ mod tests {
         check(&[&[1, 1000]], 1000, &[("classification", "classes")]);
         let vector = [("classification", "classes"), ("image_embedding", "embedding")];
         check(&[&[1, 512]], 0, &vector);
-        check(&[&[1, 50, 40]], 0, &[("image_embedding", "embedding")]);
-        let map = ["inverse_depth", "metric_depth"].map(|contract| ("depth", contract));
+        let line = ("text_recognition", "ctc_characters");
+        check(&[&[1, 50, 40]], 0, &[("image_embedding", "embedding"), line]);
+        check(&[&[1, 40, 97]], 96, &[line]);
+        check(&[&[1, 40, 97]], 95, &[line]);
+        let depth = ["inverse_depth", "metric_depth"].map(|contract| ("depth", contract));
         let matte = ["matte", "matte_logits"].map(|contract| ("segmentation", contract));
-        check(&[&[1, 480, 640]], 0, &[map, matte].concat());
+        let text = [("text_detection", "db_probability")];
+        check(&[&[1, 480, 640]], 0, &[&depth[..], &text, &matte].concat());
+        check(&[&[1, 2016, 18], &[1, 2016, 1]], 0, &[("palm_detection", "mediapipe_palm")]);
+        let hands = ["mediapipe_hand", "hand_landmarks"].map(|name| ("hand_landmarks", name));
+        check(&[&[1, 63], &[1, 1], &[1, 1], &[1, 63]], 0, &hands);
         check(&[&[1, 2, 3, 4, 5]], 0, &[]);
         assert_eq!(recognize(&tensors(&[&[1, 576]]), &tensors(&[&[1, 1]]), 0), []);
         assert_eq!(recognize(&[], &tensors(&[&[1, 1000]]), 0), []);
