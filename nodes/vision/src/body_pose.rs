@@ -168,8 +168,9 @@ impl BodyPose {
             }
             let (to_image, model) = (region(edges, size), &mut self.model);
             let found = cx.time_model(|| {
-                model
-                    .run_region(image, &to_image, |_, outputs| layout.read(outputs, 0.0, &settings))
+                model.run_region(image, &to_image, |input, outputs| {
+                    layout.read(outputs, input.shape(), 0.0, &settings)
+                })
             })?;
             for (_, keypoints) in &found {
                 body.keypoints = self.keypoints(&self.model.image().to_source(), keypoints);
@@ -187,8 +188,9 @@ impl BodyPose {
     fn whole(&mut self, cx: &mut Cx<'_>, image: &Image) -> Result<Vec<Body>, NodeError> {
         let (layout, score, settings) = (self.layout, self.params.score, self.suppression());
         let model = &mut self.model;
-        let found = cx
-            .time_model(|| model.run(image, |_, outputs| layout.read(outputs, score, &settings)))?;
+        let found = cx.time_model(|| {
+            model.run(image, |input, outputs| layout.read(outputs, input.shape(), score, &settings))
+        })?;
         let to_source = self.model.image().to_source();
         let body = |(candidate, keypoints): &(Option<Candidate>, Keypoints)| {
             let candidate = (*candidate)?;

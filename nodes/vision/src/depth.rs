@@ -11,7 +11,7 @@ use afferent_package::{ImageInput, Resampling, Resize};
 
 use crate::{
     classify::imagenet,
-    vision_model::{VisionModel, values},
+    vision_model::{VisionModel, all_values},
 };
 
 params! {
@@ -162,7 +162,7 @@ impl Node for Depth {
         let to_input = cx.time_model(|| {
             model.run(image, |input, outputs| {
                 let tensor = outputs.tensor(0).map_err(|error| error.to_string())?;
-                to.copy_from_slice(values(&tensor)?);
+                to.copy_from_slice(all_values(&tensor, to.len())?);
                 let shape = input.shape();
                 let scale =
                     [shape.width as f64 / width as f64, shape.height as f64 / height as f64];

@@ -13,7 +13,7 @@ use crate::{
     classify::imagenet,
     fit,
     regions::{RegionInput, Regions, edges_in},
-    vision_model::{VisionModel, values},
+    vision_model::{VisionModel, all_values},
 };
 
 params! {
@@ -100,7 +100,7 @@ impl EmbedImage {
             cx.time_model(|| {
                 model.run_region(image, to_image, |_, outputs| {
                     let tensor = outputs.tensor(0).map_err(|error| error.to_string())?;
-                    to.copy_from_slice(values(&tensor)?);
+                    to.copy_from_slice(all_values(&tensor, to.len())?);
                     Ok(())
                 })
             })?;

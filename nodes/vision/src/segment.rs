@@ -17,7 +17,7 @@ use crate::{
     boxes::{Candidate, Edges, Suppression, select},
     model_image::ModelImage,
     regions::{RegionInput, Regions, edges_in},
-    vision_model::{VisionModel, values},
+    vision_model::{VisionModel, all_values, values},
     yolo_rows,
 };
 
@@ -135,11 +135,12 @@ impl Segment {
                 let tensor = outputs.tensor(0).map_err(|error| error.to_string())?;
                 match layout {
                     Layout::Classes { classes, .. } => {
-                        let all = values(&tensor)?;
-                        masks::largest(&all[..classes * to.len()], to);
+                        masks::largest(all_values(&tensor, classes * to.len())?, to);
                     }
                     Layout::Indices { .. } => masks::indices(&tensor, to)?,
-                    Layout::Matte { .. } => masks::matte(values(&tensor)?, are_logits, to)?,
+                    Layout::Matte { .. } => {
+                        masks::matte(all_values(&tensor, to.len())?, are_logits, to)?;
+                    }
                     Layout::Instances { .. } => {
                         return instances(&layout, outputs, input, (score, &settings), to);
                     }
@@ -199,8 +200,9 @@ impl Segment {
                     let (logits, quality) = (outputs.tensor(0), outputs.tensor(1));
                     let logits = logits.map_err(|error| error.to_string())?;
                     let quality = quality.map_err(|error| error.to_string())?;
-                    let (logits, quality) = (values(&logits)?, values(&quality)?);
                     let area = size[0] * size[1];
+                    let logits = all_values(&logits, queries * masks * area)?;
+                    let quality = all_values(&quality, queries * masks)?;
                     for query in 0..group.len() {
                         let best = best_of(&quality[query * masks..][..masks]);
                         let logits = &logits[(query * masks + best) * area..][..area];
@@ -291,8 +293,13 @@ fn instances(
     let Layout::Instances { boxes, prototypes, size } = *layout else { return Ok(Vec::new()) };
     let tensor = |at: usize| outputs.tensor(at).map_err(|error| error.to_string());
     let (rows, planes) = (tensor(0)?, tensor(1)?);
-    let (rows, planes) = (values(&rows)?, values(&planes)?);
+    let area = size[0] * size[1];
+    let planes = all_values(&planes, prototypes * area)?;
     let width = 6 + prototypes;
+    let rows = match boxes {
+        Boxes::Dense { classes, boxes } => all_values(&rows, (4 + classes + prototypes) * boxes)?,
+        Boxes::Selected => values(&rows)?,
+    };
     let (found, overlap) = match boxes {
         Boxes::Dense { classes, boxes } => {
             (yolo_rows::dense(rows, classes, boxes, least), settings.overlap)
@@ -302,7 +309,6 @@ fn instances(
     let candidates: Vec<Candidate> = found.iter().map(|(_, candidate)| *candidate).collect();
     let kept = select(&candidates, &Suppression { overlap, ..*settings });
     let [across, down] = layout::scale(size, input.shape()).map(|scale| scale as f32);
-    let area = size[0] * size[1];
     let mut classes = Vec::new();
     mask.fill(0);
     for (index, candidate) in kept.into_iter().map(|kept| found[kept]) {

@@ -216,6 +216,20 @@ pub(crate) fn values<'t>(tensor: &TensorView<'t>) -> Result<&'t [f32], String> {
     tensor.data::<f32>().map_err(|error| error.to_string())
 }
 
+/// Values of a tensor of `f32` that must have `len` of them: a program may make an output smaller than
+/// its contract says, if the size depends on the data.
+pub(crate) fn all_values<'t>(tensor: &TensorView<'t>, len: usize) -> Result<&'t [f32], String> {
+    let values = values(tensor)?;
+    match values.len() == len {
+        true => Ok(values),
+        false => Err(format!(
+            "forward returned an output of the sizes {:?}, with {} values; by its contract it has {len}",
+            tensor.sizes(),
+            values.len()
+        )),
+    }
+}
+
 /// Type of the image that `forward` takes, of the inputs after it, and of the outputs.
 type Contract = (InputShape, Vec<TensorType>, Vec<TensorType>);
 
@@ -245,4 +259,19 @@ fn contract(model: &Model) -> Result<Contract, String> {
     }
     let outputs: Option<Vec<_>> = plan.outputs().iter().map(tensor).collect();
     Ok((shape, inputs, outputs.ok_or("an output of forward is not a tensor")?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn smaller_outputs_are_refused() {
+        let tensor = TensorView::new(&[1, 3], &[1.0_f32, 2.0, 3.0]).unwrap();
+        assert_eq!(all_values(&tensor, 3), Ok(&[1.0, 2.0, 3.0][..]));
+        let told = all_values(&tensor, 4).unwrap_err();
+        assert!(told.contains("[1, 3], with 3 values; by its contract it has 4"), "{told}");
+        let tensor = TensorView::new(&[1], &[1_i64]).unwrap();
+        assert!(all_values(&tensor, 1).is_err());
+    }
 }

@@ -8,7 +8,7 @@ use afferent_runtime::ModelOutputs;
 use crate::{
     boxes::{Candidate, Suppression, select},
     model_image::InputShape,
-    vision_model::values,
+    vision_model::{all_values, values},
     yolo_rows,
 };
 
@@ -122,24 +122,28 @@ impl Layout {
     pub(super) fn read(
         &self,
         outputs: &ModelOutputs<'_>,
+        shape: &InputShape,
         least: f32,
         settings: &Suppression,
     ) -> Result<Vec<(Option<Candidate>, Keypoints)>, String> {
         let tensor = |at: usize| outputs.tensor(at).map_err(|error| error.to_string());
+        let size = [shape.width, shape.height];
         let first = tensor(0)?;
-        let first = values(&first)?;
         Ok(match *self {
             Self::SimCc { keypoints, bins } => {
-                let rows = tensor(1)?;
-                vec![(None, sim_cc(first, values(&rows)?, keypoints, bins))]
+                let [columns, rows] = size.map(|side| keypoints * bins * side);
+                let columns = all_values(&first, columns)?;
+                let second = tensor(1)?;
+                vec![(None, sim_cc(columns, all_values(&second, rows)?, keypoints, bins))]
             }
             Self::Dense { keypoints, boxes } => {
+                let first = all_values(&first, (5 + 3 * keypoints) * boxes)?;
                 let found = yolo_rows::dense(first, 1, boxes, least);
                 let value = |index: usize, at: usize| first[(5 + at) * boxes + index];
                 selection(&found, settings, |index| listed(keypoints, |at| value(index, at)))
             }
             Self::Selected { keypoints } => {
-                let width = 6 + 3 * keypoints;
+                let (width, first) = (6 + 3 * keypoints, values(&first)?);
                 let found = yolo_rows::selected(first, width, least);
                 let value = |index: usize, at: usize| first[index * width + 6 + at];
                 let settings = Suppression { overlap: f32::INFINITY, ..*settings };

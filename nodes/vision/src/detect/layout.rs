@@ -7,7 +7,7 @@ use afferent_runtime::ModelOutputs;
 use crate::{
     boxes::{Candidate, Edges},
     model_image::InputShape,
-    vision_model::values,
+    vision_model::{all_values, values},
     yolo_rows,
 };
 
@@ -126,7 +126,9 @@ impl Layout {
         let tensor = |at: usize| outputs.tensor(at).map_err(|error| error.to_string());
         Ok(match *self {
             Self::Dense { classes, boxes } => {
-                let found = yolo_rows::dense(values(&tensor(0)?)?, classes, boxes, least);
+                let rows = tensor(0)?;
+                let rows = all_values(&rows, (4 + classes) * boxes)?;
+                let found = yolo_rows::dense(rows, classes, boxes, least);
                 found.into_iter().map(|(_, candidate)| candidate).collect()
             }
             Self::Selected { .. } => {

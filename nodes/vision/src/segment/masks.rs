@@ -26,6 +26,9 @@ pub(super) fn largest(logits: &[f32], mask: &mut [u8]) {
 /// An index that a mask cannot hold.
 pub(super) fn indices(tensor: &TensorView<'_>, mask: &mut [u8]) -> Result<(), String> {
     fn copy<T: Copy + TryInto<u8> + Display>(from: &[T], mask: &mut [u8]) -> Result<(), String> {
+        if from.len() != mask.len() {
+            return Err(format!("its output has {} pixels instead of {}", from.len(), mask.len()));
+        }
         for (value, index) in mask.iter_mut().zip(from) {
             let small: Result<u8, _> = (*index).try_into();
             *value = small.map_err(|_| {
@@ -108,6 +111,8 @@ mod tests {
         let view = TensorView::new(&[1, 2], &[7_u8, 8]).unwrap();
         indices(&view, &mut mask).unwrap();
         assert_eq!(mask, [7, 8]);
+        let view = TensorView::new(&[1, 1], &[7_u8]).unwrap();
+        assert!(indices(&view, &mut mask).unwrap_err().contains("1 pixels instead of 2"));
     }
 
     #[test]
