@@ -14,6 +14,7 @@ use crate::output::file_error;
 
 mod avi;
 mod ffmpeg;
+mod mcap;
 mod raw;
 mod sequence;
 mod y4m;
@@ -31,12 +32,14 @@ pub(crate) trait Frames: Send {
 }
 
 /// How a file is read.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct ReadOptions {
     /// Images per second of a folder or of pixels without a header.
     pub(crate) fps: f64,
     /// Layout of pixels without a header.
     pub(crate) raw: Option<RawLayout>,
+    /// Topic of an MCAP file.
+    pub(crate) topic: Option<String>,
     /// True to read the file with ffmpeg in any case, false never to.
     pub(crate) ffmpeg: Option<bool>,
 }
@@ -61,6 +64,7 @@ enum Kind {
     Raw,
     Y4m,
     Avi,
+    Mcap,
     Other,
 }
 
@@ -83,10 +87,11 @@ pub(crate) fn open(path: &Path, options: &ReadOptions) -> Result<Box<dyn Frames>
         (Kind::Raw, Some(layout)) => Box::new(raw::Raw::new(file, layout, options.period())),
         (Kind::Y4m, _) => Box::new(y4m::Y4m::open(file).map_err(fault)?),
         (Kind::Avi, _) => Box::new(avi::Avi::open(file).map_err(fault)?),
+        (Kind::Mcap, _) => Box::new(mcap::Mcap::new(file, options.topic.clone())),
         _ if options.ffmpeg == Some(false) => {
             return Err(fault(
-                "it is not a Y4M file, an AVI file with JPEG images, or a folder of images; with \
-                 `decoder: auto`, ffmpeg reads others"
+                "it is not a Y4M file, an AVI file with JPEG images, an MCAP file, or a folder of \
+                 images; with `decoder: auto`, ffmpeg reads others"
                     .to_owned(),
             ));
         }
@@ -111,6 +116,7 @@ fn kind(file: &mut Reader, options: &ReadOptions) -> io::Result<Kind> {
     let start = file.fill_buf()?;
     Ok(match start {
         _ if start.starts_with(b"YUV4MPEG2") => Kind::Y4m,
+        _ if start.starts_with(mcap::MAGIC) => Kind::Mcap,
         [b'R', b'I', b'F', b'F', _, _, _, _, b'A', b'V', b'I', b' ', ..] => Kind::Avi,
         _ => Kind::Other,
     })

@@ -47,6 +47,8 @@ params! {
         pub width: Option<usize>, range 1.0..=16384.0, unit "px";
         /// Height of images without a header.
         pub height: Option<usize>, range 1.0..=16384.0, unit "px";
+        /// Topic of the images of an MCAP file. Default: the first one that has some.
+        pub topic: Option<String>;
         /// Coordinate frame of the images.
         pub frame_id: String = "camera";
     }
@@ -55,8 +57,8 @@ params! {
 /// Reads a video file, a folder of images, or a pipe.
 ///
 /// Supported are AVI files with JPEG images, Y4M files of 4:2:0 with 8 bits, folders of PNG and JPEG
-/// images in the order of the numbers in their names, and, with `format`, pixels without a header. The
-/// kind is recognized by the content. Other files are read by the program `ffmpeg` if it is installed.
+/// images in the order of the numbers in their names, MCAP files with a topic of
+/// `sensor_msgs/msg/CompressedImage`, and, with `format`, pixels without a header. The kind is recognized by the content. Other files are read by the program `ffmpeg` if it is installed.
 /// A reader thread decodes a few images ahead.
 ///
 /// The timestamp of an image is its time in the file after the start of the session; files with a
@@ -129,7 +131,7 @@ impl VideoSourceParams {
             VideoDecoder::Builtin => Some(false),
             VideoDecoder::Ffmpeg => Some(true),
         };
-        Ok(ReadOptions { fps: self.fps, raw, ffmpeg })
+        Ok(ReadOptions { fps: self.fps, raw, topic: self.topic.clone(), ffmpeg })
     }
 }
 

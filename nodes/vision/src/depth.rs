@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use afferent_graph::{Cx, Node, NodeError, OpenCx, Port, Timestamp, Weight, params, ports};
+use afferent_graph::{Cx, Node, NodeError, OpenCx, Port, Weight, params, ports};
 use afferent_messages::{
     Affine, Image,
     vision::{Depth as DepthMap, DepthKind},
@@ -11,6 +11,7 @@ use afferent_package::{ImageInput, Resampling, Resize};
 
 use crate::{
     classify::imagenet,
+    rate_limit::RateLimit,
     vision_model::{VisionModel, all_values},
 };
 
@@ -60,14 +61,8 @@ pub struct Depth {
     kind: DepthKind,
     /// Width and height of the output.
     size: [usize; 2],
-    /// Time between two images, in nanoseconds.
-    period_ns: i64,
-    /// Time from which on the next image is used.
-    next: Option<Timestamp>,
+    rate: RateLimit,
 }
-
-/// Part of a period by which an image may come early: cameras are not exact.
-const EARLY: f64 = 0.25;
 
 ports! {
     impl Depth {
@@ -75,23 +70,6 @@ ports! {
         in IMAGES: Image;
         /// Depth of each image that the model ran on.
         out DEPTH: DepthMap, in_step;
-    }
-}
-
-impl Depth {
-    /// True if the image at `at` is to be used.
-    fn is_due(&mut self, at: Timestamp) -> bool {
-        let period = self.period_ns;
-        let early = (period as f64 * EARLY) as i64;
-        match self.next {
-            Some(next) if at.0 < next.0 - early => false,
-            // Steady on average, but no catching up after a pause.
-            next => {
-                let planned = next.map_or(at.0, |next| next.0.max(at.0 - period));
-                self.next = Some(Timestamp(planned.saturating_add(period)));
-                true
-            }
-        }
     }
 }
 
@@ -140,15 +118,15 @@ impl Node for Depth {
                 return Err(model.error(reason));
             }
         };
-        let period_ns = (1e9 / params.max_rate) as i64;
-        Ok(Self { model, kind, size, period_ns, next: None })
+        let rate = RateLimit::new(params.max_rate);
+        Ok(Self { model, kind, size, rate })
     }
 
     fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
         if cx.restarted() {
-            self.next = None;
+            self.rate.restart();
         }
-        if !self.is_due(cx.at()) {
+        if !self.rate.is_due(cx.at()) {
             return Ok(());
         }
         let packet = cx.packet().cloned();

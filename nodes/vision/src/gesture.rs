@@ -72,12 +72,12 @@ const STRETCHED: f32 = 0.88;
 const BENT: f32 = 0.75;
 
 /// The same for the thumb, which bends less.
-const THUMB_STRETCHED: f32 = 0.92;
-const THUMB_BENT: f32 = 0.85;
+const THUMB_STRETCHED: f32 = 0.95;
+const THUMB_BENT: f32 = 0.91;
 
 /// Distance of the tip of the thumb from the knuckle of the index finger, relative to the width of
 /// the palm, below which the thumb lies along the fingers.
-const THUMB_APART: f32 = 0.6;
+const THUMB_APART: f32 = 0.85;
 
 /// Least stretch of the index finger in a pinch. It is less in a fist.
 const PINCH_STRETCH: f32 = 0.55;
@@ -129,7 +129,7 @@ impl Side {
             [true, true, true, true, true] => Some(GestureKind::OpenPalm),
             [false, false, false, false, false] => Some(GestureKind::Fist),
             [_, true, false, false, false] => Some(GestureKind::Point),
-            [false, true, true, false, false] => Some(GestureKind::Victory),
+            [_, true, true, false, false] => Some(GestureKind::Victory),
             [true, false, false, false, false] if is_up(hand) => Some(GestureKind::ThumbUp),
             _ => None,
         }
@@ -154,10 +154,10 @@ impl Side {
     }
 }
 
-/// True if the thumb points up in the image, by at most 45 degrees to a side.
+/// True if the thumb points up, by at most 45 degrees to any side.
 fn is_up(hand: &Hand) -> bool {
-    let ([x, y, _], [tip_x, tip_y, _]) = (hand.world_m[2], hand.world_m[4]);
-    y - tip_y > (tip_x - x).abs()
+    let (joint, tip) = (hand.world_m[2], hand.world_m[4]);
+    joint[1] - tip[1] > (tip[0] - joint[0]).hypot(tip[2] - joint[2])
 }
 
 fn position(hand: &Hand, gesture: Option<GestureKind>) -> [f32; 2] {

@@ -14,7 +14,7 @@
 //! | [`ImageView`] | converts images to another size and pixel format |
 //! | [`Ocr`] | reads the text in images with two models |
 //! | [`Overlay`] | draws results into the images that they were found in |
-//! | [`Preview`] | shows images on a web page |
+//! | [`Preview`] | shows images and events on a web page |
 //! | [`Segment`] | finds the pixels of classes, objects or the foreground in images with a model |
 //! | [`Track`] | gives detected objects numbers that last from image to image |
 //! | [`Undistort`] | removes the distortion of the lens from images |
@@ -49,6 +49,7 @@ mod ocr;
 mod overlay;
 pub mod pixels;
 mod preview;
+mod rate_limit;
 mod regions;
 mod segment;
 mod text;

@@ -8,7 +8,10 @@ use afferent_messages::{
     vision::{TextRegion, TextRegions},
 };
 
-use crate::text::{RegionSettings, TextDetector, TextRecognizer, sort_for_reading};
+use crate::{
+    rate_limit::RateLimit,
+    text::{RegionSettings, TextDetector, TextRecognizer, sort_for_reading},
+};
 
 params! {
     /// Settings of [`Ocr`].
@@ -25,6 +28,8 @@ params! {
         pub unclip: f64 = "1.6", range 0.0..=10.0;
         /// Least confidence of the text of a line.
         pub min_conf: f32 = "0.6", range 0.0..=1.0;
+        /// Most images per second that are read; the others are skipped.
+        pub max_rate: f64 = "5", range 0.01..=1000.0, unit "Hz";
         /// Time in which text that is read again is not sent again on `text`.
         pub dedupe: Duration = "2s", range 0.0..=86400.0;
     }
@@ -54,6 +59,7 @@ pub struct Ocr {
     params: OcrParams,
     detector: TextDetector,
     recognizer: TextRecognizer,
+    rate: RateLimit,
     has_trigger: bool,
     is_triggered: bool,
     /// Lines that were read, and when last.
@@ -132,13 +138,14 @@ impl Node for Ocr {
         let detector = TextDetector::open(&params.detector, cx)?;
         let recognizer = TextRecognizer::open(&params.recognizer, cx)?;
         let has_trigger = cx.connected.iter().any(|port| **port == *Self::TRIGGER.name());
-        let known = Vec::new();
-        Ok(Self { params, detector, recognizer, has_trigger, is_triggered: false, known })
+        let (known, rate) = (Vec::new(), RateLimit::new(params.max_rate));
+        Ok(Self { params, rate, detector, recognizer, has_trigger, is_triggered: false, known })
     }
 
     fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
         if cx.restarted() {
             (self.is_triggered, self.known) = (false, Vec::new());
+            self.rate.restart();
         }
         if cx.port() == Some(Self::TRIGGER.name()) {
             self.is_triggered = true;
@@ -148,7 +155,11 @@ impl Node for Ocr {
         let Some(image) = packet.as_ref().and_then(|packet| packet.get::<Image>()) else {
             return Ok(());
         };
-        if self.has_trigger && !std::mem::take(&mut self.is_triggered) {
+        let is_due = match self.has_trigger {
+            true => std::mem::take(&mut self.is_triggered),
+            false => self.rate.is_due(cx.at()),
+        };
+        if !is_due {
             return Ok(());
         }
         let regions = cx.time_model(|| self.read(image))?;

@@ -5,7 +5,10 @@ use std::sync::Arc;
 use afferent_graph::{Cx, Node, NodeError, OpenCx, Port, Weight, params, ports};
 use afferent_messages::{
     Affine, Image, PixelFormat,
-    vision::{Box2d, Classes, Depth, DepthKind, Detections, Hands, TextRegions},
+    vision::{
+        BodyPose, Box2d, Classes, Depth, DepthKind, Detections, Hands, Mask, MaskKind, Skeleton,
+        TextRegions,
+    },
 };
 use afferent_simd::{
     Isa,
@@ -23,6 +26,8 @@ params! {
     pub struct OverlayParams {
         /// Share of the color of the depth in the image.
         pub depth_opacity: f64 = "0.6", range 0.0..=1.0;
+        /// Share of the color of a mask in the image.
+        pub mask_opacity: f64 = "0.5", range 0.0..=1.0;
         /// Depth in meters that has the color of far points; nearer ones go over green and red.
         pub far: f64 = "5", range 0.1..=1000.0, unit "m";
     }
@@ -30,8 +35,9 @@ params! {
 
 /// Draws results into the images that they were found in.
 ///
-/// Boxes have the color of their track, or of their class. Hands are drawn as their bones, text as its
-/// outline with the words, classes in the upper left corner, and depth as colors from red (near) over
+/// Boxes have the color of their track, or of their class. Hands and bodies are drawn as their bones,
+/// text as its outline with the words, classes in the upper left corner, masks as a color for each
+/// class or object, and depth as colors from red (near) over
 /// green to blue (far); relative depth is spread over its values in the image.
 ///
 /// Join each result with its image by `sync: exact`, as in `detections: {from: detect.detections,
@@ -70,8 +76,12 @@ ports! {
         in HANDS: Hands, optional;
         /// Regions with text.
         in TEXTS: TextRegions, optional;
+        /// Bodies.
+        in POSES: BodyPose, optional;
         /// Classes of the image.
         in CLASSES: Classes, optional;
+        /// Classes, objects or foreground of the pixels.
+        in MASK: Mask, optional;
         /// Depth of the image.
         in DEPTH: Depth, optional;
         /// The images as `rgb8` with the results.
@@ -102,6 +112,26 @@ const BONES: [[usize; 2]; 21] = [
     [18, 19],
     [19, 20],
     [0, 17],
+];
+
+/// Keypoints of COCO that are connected. Other skeletons begin with them, or are drawn as points.
+const LIMBS: [[usize; 2]; 16] = [
+    [0, 1],
+    [0, 2],
+    [1, 3],
+    [2, 4],
+    [5, 6],
+    [5, 7],
+    [7, 9],
+    [6, 8],
+    [8, 10],
+    [5, 11],
+    [6, 12],
+    [11, 12],
+    [11, 13],
+    [13, 15],
+    [12, 14],
+    [14, 16],
 ];
 
 /// Colors that are easy to distinguish.
@@ -201,6 +231,49 @@ impl Overlay {
     }
 }
 
+/// Mixes the color of each value of a mask into the image. Class 0 and the background stay as they are.
+fn draw_mask(drawn: &mut Image, mask: &Mask, opacity: f64) -> Result<(), NodeError> {
+    let Some(from_source) = mask.to_source.inverse() else { return Ok(()) };
+    let to_mask = from_source.after(&drawn.to_source);
+    let values = mask.values.data::<u8>()?;
+    let (width, height) = (drawn.width(), drawn.height());
+    let out = drawn.reshape(PixelFormat::Rgb8, width, height)?;
+    for (index, pixel) in out.as_chunks_mut::<3>().0.iter_mut().enumerate() {
+        let [x, y] = to_mask.apply([(index % width) as f64 + 0.5, (index / width) as f64 + 0.5]);
+        if x < 0.0 || y < 0.0 || x >= mask.width() as f64 || y >= mask.height() as f64 {
+            continue;
+        }
+        let value = values[y as usize * mask.width() + x as usize];
+        let (color, share) = match mask.kind {
+            MaskKind::Matte => (COLORS[0], f64::from(value) / 255.0),
+            _ => (color_of(value.into()), f64::from(u8::from(value > 0))),
+        };
+        let share = share * opacity;
+        for (channel, color) in pixel.iter_mut().zip(color) {
+            let mixed = f64::from(*channel) * (1.0 - share) + f64::from(color) * share;
+            *channel = mixed.round() as u8;
+        }
+    }
+    Ok(())
+}
+
+fn draw_bodies(canvas: &mut Canvas<'_>, found: &BodyPose) {
+    let has_coco = !matches!(found.skeleton, Skeleton::BlazePose33);
+    for (number, body) in found.bodies.iter().enumerate() {
+        let color = color_of(body.track.unwrap_or(number as u64));
+        let seen = |keypoint: usize| {
+            let found = body.keypoints.get(keypoint).filter(|keypoint| keypoint.score > 0.0);
+            found.map(|keypoint| keypoint.position)
+        };
+        for [from, to] in LIMBS.into_iter().filter(|_| has_coco) {
+            if let (Some(from), Some(to)) = (seen(from), seen(to)) {
+                canvas.line(from, to, color);
+            }
+        }
+        (0..body.keypoints.len()).filter_map(seen).for_each(|point| canvas.dot(point, TEXT));
+    }
+}
+
 fn draw_box(canvas: &mut Canvas<'_>, bounds: &Box2d, color: Color, label: &str) {
     let corners = bounds.corners();
     canvas.outline(&corners, color);
@@ -274,6 +347,9 @@ impl Node for Overlay {
         if let Some(depth) = cx.get(Self::DEPTH) {
             self.draw_depth(&mut drawn, depth)?;
         }
+        if let Some(mask) = cx.get(Self::MASK) {
+            draw_mask(&mut drawn, mask, self.params.mask_opacity)?;
+        }
         if let Some(from_source) = to_source.inverse() {
             let (width, height) = (drawn.width(), drawn.height());
             let pixels = drawn.reshape(PixelFormat::Rgb8, width, height)?;
@@ -283,6 +359,9 @@ impl Node for Overlay {
             }
             if let Some(found) = cx.get(Self::HANDS) {
                 draw_hands(&mut canvas, found);
+            }
+            if let Some(found) = cx.get(Self::POSES) {
+                draw_bodies(&mut canvas, found);
             }
             if let Some(found) = cx.get(Self::TEXTS) {
                 draw_texts(&mut canvas, found);
@@ -300,7 +379,7 @@ impl Node for Overlay {
 #[cfg(test)]
 mod tests {
     use afferent_graph::{Params, Timestamp};
-    use afferent_messages::vision::Detection;
+    use afferent_messages::vision::{Body, Detection, Keypoint};
 
     use super::*;
 
@@ -351,6 +430,33 @@ mod tests {
         assert_eq!(at(&image, 2, 1), [0; 3]);
         assert_eq!(color_of_nearness(0.5), [0.0, 255.0, 0.0]);
         assert_eq!(color_of_nearness(-9.0), [0.0, 0.0, 255.0]);
+    }
+
+    #[test]
+    fn masks_are_mixed_and_bodies_are_drawn() {
+        let mut image = black(4, 2);
+        let mut mask = Mask { kind: MaskKind::Classes, ..Mask::default() };
+        mask.reshape(2, 1).unwrap().copy_from_slice(&[0, 2]);
+        mask.to_source = Affine::scale_and_shift([2.0; 2], [0.0; 2]);
+        draw_mask(&mut image, &mask, 0.5).unwrap();
+        assert_eq!((at(&image, 1, 1), at(&image, 2, 0)), ([0; 3], [53, 120, 87]));
+        mask.kind = MaskKind::Matte;
+        mask.reshape(2, 1).unwrap().copy_from_slice(&[255, 0]);
+        let mut image = black(4, 2);
+        draw_mask(&mut image, &mask, 1.0).unwrap();
+        assert_eq!((at(&image, 0, 0), at(&image, 3, 1)), (COLORS[0], [0; 3]));
+
+        let mut image = black(60, 40);
+        let mut keypoints = vec![Keypoint::default(); 17];
+        // From one shoulder to the other.
+        keypoints[5] = Keypoint { position: [10.0, 20.0], score: 0.9 };
+        keypoints[6] = Keypoint { position: [50.0, 20.0], score: 0.9 };
+        let bodies = vec![Body { keypoints, ..Body::default() }];
+        let found = BodyPose { bodies, ..BodyPose::default() };
+        let pixels = image.reshape(PixelFormat::Rgb8, 60, 40).unwrap();
+        draw_bodies(&mut Canvas::new(pixels, 60, 40, Affine::IDENTITY), &found);
+        assert_eq!((at(&image, 30, 20), at(&image, 30, 30)), (color_of(0), [0; 3]));
+        assert_eq!(at(&image, 0, 0), [0; 3], "keypoints that are not visible");
     }
 
     #[test]

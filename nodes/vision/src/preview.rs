@@ -2,13 +2,16 @@
 
 use std::{net::SocketAddr, time::Duration};
 
-use afferent_graph::{Cx, Node, NodeError, OpenCx, Port, Timestamp, Weight, params, ports};
+use afferent_graph::{
+    AnyPayload, Cx, Field, Node, NodeError, OpenCx, Packet, Port, Timestamp, Weight, params, ports,
+};
 use afferent_messages::{Affine, Image, PixelFormat};
 use afferent_simd::{
     Isa,
     image::{Channels, Order, Plan, Sampling, Source, Target},
 };
 use jpeg_encoder::{ColorType, Encoder};
+use serde_json::{Map, Value, json};
 
 use crate::pixels::{source_of, with_planes};
 
@@ -30,13 +33,14 @@ params! {
     }
 }
 
-/// Shows images on a web page.
+/// Shows images and events on a web page.
 ///
 /// | address | |
 /// |---|---|
-/// | `/` | a page with the images |
+/// | `/` | a page with the images, and with the last events under them |
 /// | `/stream` | the images as they come, as `multipart/x-mixed-replace` (MJPEG) |
 /// | `/image.jpg` | the next image |
+/// | `/events.json` | the last 20 packets of `events`: time, node, type and fields |
 ///
 /// Images are encoded only while a client watches. Up to 8 clients are served, and a slow one skips
 /// images. The page is not encrypted and asks for no password: bind it to another address than the
@@ -67,6 +71,8 @@ ports! {
     impl Preview {
         /// Images of any size, in color or `mono8`.
         in IMAGES: Image;
+        /// Packets whose fields are shown, such as detections, gestures or text.
+        in EVENTS: any, optional, many;
     }
 }
 
@@ -121,11 +127,29 @@ impl Preview {
     }
 }
 
+/// A packet as a JSON object.
+fn event(at: Timestamp, node: &str, payload: &dyn AnyPayload) -> Value {
+    let value = |field| match field {
+        Field::Text(text) => Value::from(text),
+        Field::Number(number) => Value::from(number),
+        Field::Int(number) => Value::from(number),
+        Field::Bool(bool) => Value::from(bool),
+    };
+    let fields = payload.fields().into_iter();
+    let fields: Map<_, _> = fields.map(|(name, field)| (name.to_owned(), value(field))).collect();
+    json!({
+        "t_s": at.as_secs_f64(),
+        "node": node,
+        "type": payload.type_name(),
+        "fields": fields,
+    })
+}
+
 impl Node for Preview {
     type Params = PreviewParams;
 
     const NAME: &'static str = "preview";
-    const SUMMARY: &'static str = "Shows images on a web page.";
+    const SUMMARY: &'static str = "Shows images and events on a web page.";
     const PORTS: &'static [Port] = Self::PORTS;
     const WEIGHT: Weight = Weight::Heavy;
     const LATENCY: &'static str = "none";
@@ -144,6 +168,12 @@ impl Node for Preview {
 
     fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
         let at = cx.at();
+        if cx.port() == Some(Self::EVENTS.name()) {
+            if let Some(payload) = cx.packet().and_then(Packet::payload) {
+                self.server.tell(event(at, cx.source(), payload));
+            }
+            return Ok(());
+        }
         let period = Duration::from_secs_f64(1.0 / self.params.max_rate);
         // Cameras are not exact.
         let is_early =
@@ -190,6 +220,24 @@ mod tests {
         let mut bytes = Vec::new();
         ask(address, request).read_to_end(&mut bytes).unwrap();
         bytes
+    }
+
+    #[test]
+    fn the_last_events_are_listed() {
+        let mut bench = NodeBench::new(open());
+        let address = bench.node_mut().address();
+        for number in 0..30_u8 {
+            let text = afferent_messages::Text::from(format!("<line {number}>").as_str());
+            let at = Timestamp(i64::from(number) * 1_000_000_000);
+            bench.call(Preview::EVENTS.of(), at, text).unwrap();
+        }
+        let bytes = answer(address, "GET /events.json HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        let text = String::from_utf8(bytes).unwrap();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap();
+        assert!(head.contains("application/json"), "{head}");
+        let events: Vec<Value> = serde_json::from_str(body).unwrap();
+        assert_eq!((events.len(), &events[19]["fields"]["text"]), (20, &json!("<line 29>")));
+        assert_eq!((&events[0]["t_s"], &events[0]["type"]), (&json!(10.0), &json!("text/Text")));
     }
 
     fn image(value: u8) -> Image {

@@ -46,6 +46,7 @@ mod table;
 mod timing;
 mod tts;
 mod vad;
+mod vision;
 
 use std::path::{Path, PathBuf};
 
@@ -110,6 +111,7 @@ enum Command {
     Soak(soak::Options),
     Tts(tts::Options),
     Vad(vad::Options),
+    Vision(vision::Options),
     #[command(hide = true)]
     Loop(callgrind::LoopOptions),
 }
@@ -160,6 +162,7 @@ fn main() -> anyhow::Result<()> {
             return show(soak::run(&options, cli.json)?, cli.update.as_deref());
         }
         Command::Tts(options) => tts::run(&options)?,
+        Command::Vision(options) => vision::run(&options)?,
         Command::Vad(options) => return show(vad::run(&options, cli.json)?, cli.update.as_deref()),
         Command::Loop(options) => return callgrind::run_loop(&options),
     };

@@ -17,7 +17,7 @@ choices! {
         Fist = "fist",
         /// Only the index finger is stretched, or it and the thumb.
         Point = "point",
-        /// Index and middle finger are stretched.
+        /// Index and middle finger are stretched; the thumb may be, too.
         Victory = "victory",
         /// Only the thumb is stretched, and points up in the image.
         ThumbUp = "thumb_up",

@@ -2,6 +2,7 @@
 //! cannot block the graph, its end, or other clients.
 
 use std::{
+    collections::VecDeque,
     io::{self, BufRead, BufReader, Read, Write},
     net::{IpAddr, SocketAddr, TcpListener, TcpStream},
     sync::{
@@ -12,6 +13,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use serde_json::Value;
+
 /// Largest number of connections at a time.
 const MAX_CONNECTIONS: usize = 8;
 /// Longest request that is read, in bytes.
@@ -19,9 +22,19 @@ const MAX_HEAD: u64 = 1 << 14;
 /// Longest wait for a client, and for an image.
 const LIMIT: Duration = Duration::from_secs(5);
 
+/// Number of events that are kept.
+const MAX_EVENTS: usize = 20;
+
+/// The page asks for the events twice a second, and writes them as text.
 const PAGE: &str = "<!doctype html><meta charset=utf-8><title>Afferent</title>\
-<style>body{margin:0;background:#111;text-align:center}\
-img{max-width:100vw;max-height:100vh}</style><img src=\"/stream\" alt=\"images of the graph\">";
+<style>body{margin:0;background:#111;color:#ddd;text-align:center}\
+img{max-width:100vw;max-height:100vh}\
+pre{text-align:left;margin:1em;white-space:pre-wrap}</style>\
+<img src=\"/stream\" alt=\"images of the graph\"><pre></pre><script>\
+setInterval(async()=>{try{const all=await(await fetch('/events.json')).json();\
+document.querySelector('pre').textContent=all.reverse().map(e=>\
+e.t_s.toFixed(3)+' s  '+e.node+'  '+e.type+'  '+JSON.stringify(e.fields)).join('\\n')}\
+catch(_){}},500)</script>";
 
 /// Boundary of the images in a stream.
 const BOUNDARY: &str = "afferent-image";
@@ -46,6 +59,7 @@ struct State {
     /// Number of the last image, and the image.
     number: u64,
     image: Arc<Vec<u8>>,
+    events: VecDeque<Value>,
     connections: usize,
     /// Clients that wait for images.
     watching: usize,
@@ -103,6 +117,15 @@ impl Server {
     /// True if a client waits for an image.
     pub(super) fn is_watched(&self) -> bool {
         self.shared.state().watching > 0
+    }
+
+    /// Adds an event to those that clients may read.
+    pub(super) fn tell(&self, event: Value) {
+        let mut state = self.shared.state();
+        if state.events.len() == MAX_EVENTS {
+            state.events.pop_front();
+        }
+        state.events.push_back(event);
     }
 
     /// Gives an image to the clients.
@@ -195,6 +218,10 @@ fn answer(mut stream: &TcpStream, shared: &Shared) -> io::Result<()> {
                 respond(stream, "503 Service Unavailable", "text/plain", b"no image has come\n")
             }
         },
+        (Some("GET"), Some("/events.json")) => {
+            let events = serde_json::to_vec(&shared.state().events)?;
+            respond(stream, "200 OK", "application/json", &events)
+        }
         (Some("GET"), Some("/stream")) => {
             let head = format!(
                 "HTTP/1.1 200 OK\r\nContent-Type: multipart/x-mixed-replace; boundary={BOUNDARY}\r\n\
@@ -215,7 +242,8 @@ fn answer(mut stream: &TcpStream, shared: &Shared) -> io::Result<()> {
             Ok(())
         }
         _ => {
-            respond(stream, "404 Not Found", "text/plain", b"there are /, /stream and /image.jpg\n")
+            let known = b"there are /, /stream, /image.jpg and /events.json\n";
+            respond(stream, "404 Not Found", "text/plain", known)
         }
     }
 }
