@@ -82,7 +82,7 @@ def scores(predicted, target):
 
 
 class DepthTask(Task):
-    NAME, STEPS, BATCH_SIZE, MAX_SHARDS = "depth", 10000, 32, 48
+    NAME, STEPS, RESTART, BATCH_SIZE, MAX_SHARDS = "depth", 17500, 10000, 32, 48
     prepare = staticmethod(prepare)
 
     def __init__(self, seed):

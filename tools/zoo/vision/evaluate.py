@@ -182,6 +182,10 @@ def run_ours(afferent, path, x):
         return [torch.from_numpy(np.load(os.path.join(folder, name))) for name in files]
 
 
+def significant(value):
+    return float(f"{value:.1e}")
+
+
 def largest_difference(a, b):
     return max(float((x.reshape(-1) - y.reshape(-1)).abs().max()) for x, y in zip(a, b))
 
@@ -199,21 +203,24 @@ def call_ms(program, x):
 def measure(name, count, afferent):
     run, default = MEASURES[name]
     quality = {"measured_with": "tools/zoo/vision/evaluate.py", "measured_on": MEASURED_ON[name]}
+    programs, folder = {}, os.path.join(MODELS, name)
     for variant in ("xnnpack", "int8"):
-        if is_available(os.path.join(MODELS, name), f"{name}_{variant}.pte", f"{name} {variant}"):
-            program = Program(name, variant)
+        if is_available(folder, f"{name}_{variant}.pte", f"{name} {variant}"):
+            program = programs[variant] = Program(name, variant)
             figures, inputs = run(program, count or default)
             quality[variant] = {"items": count or default, **figures, "call_ms_official": call_ms(program, inputs[:1]),
                                 "bytes": os.path.getsize(program.path)}
-    compared, xnnpack = inputs[:COMPARED_ITEMS], Program(name, "xnnpack")
-    if is_available(os.path.join(MODELS, name), f"{name}_portable.pte", "xnnpack_portable_difference"):
+    compared = inputs[:COMPARED_ITEMS]
+    if "xnnpack" in programs and is_available(folder, f"{name}_portable.pte", "xnnpack_portable_difference"):
         portable = Program(name, "portable")
-        quality["xnnpack_portable_difference"] = max(largest_difference(portable(x[None]), xnnpack(x[None]))
-                                                     for x in compared)
+        quality["xnnpack_portable_difference"] = significant(max(
+            largest_difference(portable(x[None]), programs["xnnpack"](x[None])) for x in compared))
     if afferent:
-        quality["difference_from_official_runtime"] = max(
-            largest_difference(run_ours(afferent, xnnpack.path, x[None]), xnnpack(x[None])) for x in compared)
-    return {key: float(f"{value:.1e}") if isinstance(value, float) else value for key, value in quality.items()}
+        quality["difference_from_official_runtime"] = {
+            variant: significant(max(largest_difference(run_ours(afferent, program.path, x[None]), program(x[None]))
+                                     for x in compared))
+            for variant, program in programs.items()}
+    return quality
 
 
 if __name__ == "__main__":

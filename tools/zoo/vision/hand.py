@@ -124,7 +124,7 @@ def scores(outputs, points, world, is_right, is_hand):
 
 
 class HandTask(Task):
-    NAME, STEPS, BATCH_SIZE, MAX_SHARDS = "hand", 12000, 64, 80
+    NAME, STEPS, RESTART, BATCH_SIZE, MAX_SHARDS = "hand", 20000, 12000, 64, 80
     prepare = staticmethod(prepare)
 
     def __init__(self, seed):

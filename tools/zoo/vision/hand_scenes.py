@@ -17,6 +17,8 @@ LANDMARKS = 21
 PALM = [0, 5, 9, 13, 17, 1, 2]
 TIPS = [4, 8, 12, 16, 20]
 MAX_CONES = 128
+# Landmarks of a hand that its forearm may hide.
+MAX_HIDDEN = 4
 SKIN, FINGERTIP, FABRIC = range(3)
 CONE = np.dtype([("a", "3f4"), ("b", "3f4"), ("ra", "f4"), ("rb", "f4"), ("back", "3f4"), ("color", "3f4"),
                  ("part", "f4")])
@@ -206,11 +208,33 @@ def _add_palm(cones, hand, skin):
     add(points[2], points[5] * .75 + wrist * .25, radii[2] * .8, .010 * size)
 
 
+def _hidden_by_arm(points, wrist, elbow, radius):
+    """Returns how many points the forearm hides from the origin."""
+    axis = wrist + np.linspace(.2, 1, 16)[:, None] * (elbow - wrist)
+    rays = points / np.linalg.norm(points, axis=1, keepdims=True)
+    along = rays @ axis.T
+    gap = np.linalg.norm(axis[None] - along[..., None] * rays[:, None], axis=2)
+    return int(((gap < radius) & (along < np.linalg.norm(points, axis=1)[:, None])).any(1).sum())
+
+
+def _draw_arm(rng, hand, size):
+    """Draws the direction of a forearm that hides few landmarks."""
+    wrist, along = hand.points[0], hand.turn @ [0, -1., 0]
+    for _ in range(8):
+        arm = rotation(random_rotation(rng)[0], rng.normal(0, .35)) @ along
+        if _hidden_by_arm(hand.points, wrist, wrist + arm * .26 * size, .06 * size) <= MAX_HIDDEN:
+            return arm
+        # Away from the camera.
+        along = along + [0, 0, .25]
+        along /= np.linalg.norm(along)
+    return along
+
+
 def _add_arm(rng, cones, hand, skin):
     """Adds the forearm, at times with a sleeve or a bracelet."""
     wrist, size = hand.points[0], np.linalg.norm(hand.points[9] - hand.points[0]) / .096
     back, side = hand.turn @ [0, 0, 1.], hand.turn @ (hand.mirror * [size, 0, 0])
-    arm = rotation(random_rotation(rng)[0], rng.normal(0, .35)) @ (hand.turn @ [0, -1., 0])
+    arm = _draw_arm(rng, hand, size)
     elbow = wrist + arm * .26 * size
     elbow[2] = max(elbow[2], .08)
     cones.add(wrist + side * .007, elbow + side * .014, .0195 * size, .030 * size, skin, back=back)

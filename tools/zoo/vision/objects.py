@@ -34,7 +34,7 @@ def locations():
 
 
 class ObjectsNetwork(nn.Module):
-    """Residual network with a feature pyramid. The levels share their heads but for the last step."""
+    """Residual network with a feature pyramid, and heads at each level."""
 
     def __init__(self, widths=(16, 24, 48, 80, 96), neck=48):
         super().__init__()
@@ -43,10 +43,12 @@ class ObjectsNetwork(nn.Module):
         self.levels = nn.ModuleList([stage(b, c), stage(c, d), stage(d, e, 1)])
         self.lateral = nn.ModuleList([conv(width, neck, 1) for width in (c, d, e)])
         self.smooth = nn.ModuleList([conv(neck, neck) for _ in STRIDES])
-        self.box_head = conv(neck, neck)
-        self.boxes = nn.ModuleList([nn.Conv2d(neck, 4, 1) for _ in STRIDES])
-        self.class_head = nn.Sequential(conv(neck, neck), nn.Conv2d(neck, len(LABELS), 1))
-        nn.init.constant_(self.class_head[-1].bias, -4.0)
+        # XNNPACK cannot load int8 convolutions that share their weights.
+        self.box_heads = nn.ModuleList([nn.Sequential(conv(neck, neck), nn.Conv2d(neck, 4, 1)) for _ in STRIDES])
+        self.class_heads = nn.ModuleList([nn.Sequential(conv(neck, neck), nn.Conv2d(neck, len(LABELS), 1))
+                                          for _ in STRIDES])
+        for head in self.class_heads:
+            nn.init.constant_(head[-1].bias, -4.0)
         centers, strides = locations()
         self.register_buffer("centers", centers.T.clone()[None])
         self.register_buffer("strides", strides[None, None])
@@ -62,8 +64,8 @@ class ObjectsNetwork(nn.Module):
             y = self.lateral[k](features[k])
             above = y if above is None else y + upsample(above)
             y = self.smooth[k](above)
-            boxes.insert(0, self.boxes[k](self.box_head(y)).flatten(2))
-            classes.insert(0, self.class_head(y).flatten(2))
+            boxes.insert(0, self.box_heads[k](y).flatten(2))
+            classes.insert(0, self.class_heads[k](y).flatten(2))
         return torch.cat(boxes, 2), torch.cat(classes, 2)
 
     @staticmethod
@@ -171,7 +173,7 @@ def mean_average_precision(outputs, boxes, labels, ignored):
 
 
 class ObjectsTask(Task):
-    NAME, STEPS, BATCH_SIZE, MAX_SHARDS = "objects", 12000, 32, 48
+    NAME, STEPS, RESTART, BATCH_SIZE, MAX_SHARDS = "objects", 11000, 4500, 32, 48
     prepare = staticmethod(prepare)
 
     def __init__(self, seed):

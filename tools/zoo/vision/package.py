@@ -1,7 +1,7 @@
 """Writes the package of a vision model: programs and model.yaml.
 
-The int8 program is the preferred variant of the models that QUANTIZED names. Programs for Vulkan and
-for portable kernels are written beside the package, which does not list them.
+Packages list the int8 program of the models that QUANTIZED names, and the XNNPACK program of the
+others. The rest is written beside the package.
 """
 import argparse
 import os
@@ -29,7 +29,7 @@ VARIANTS = {
     "portable": ("portable", "fp32", lambda: []),
 }
 # Models whose accuracy the int8 program keeps (see `quality` of the cards).
-QUANTIZED = ()
+QUANTIZED = ("depth", "hand", "text_recognizer")
 CALIBRATION_RECORDS = 128
 
 
@@ -95,7 +95,7 @@ def build(name, seed):
         write(os.path.join(folder, f"{name}_{variant}.pte"), buffer)
         print(f"{name}_{variant}.pte: {len(buffer)} bytes, "
               + ", ".join(f"{op} x{n}" for op, n in sorted(operators.items())), flush=True)
-    shipped = ("int8", "xnnpack") if name in QUANTIZED else ("xnnpack",)
+    shipped = ("int8",) if name in QUANTIZED else ("xnnpack",)
     entries = [variant_entry(folder, f"{name}_{variant}.pte", *VARIANTS[variant][:2]) for variant in shipped]
     steps = torch.load(os.path.join(WORK, f"{name}-checkpoint.pt"), weights_only=True)["step"]
     write_card(folder, card(name, entries, seed, steps))

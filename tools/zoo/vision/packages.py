@@ -18,7 +18,7 @@ def image(width, height, resize, resampling, color="rgb", mean=0.0, std=1.0, **m
 
 CARDS = {
     "hand": {
-        "task": "hand_landmarks", "contract": "mediapipe_hand",
+        "task": "hand_landmarks", "contract": "hand_landmarks",
         "image": image(hand.SIZE, hand.SIZE, "stretch", "bilinear"),
         "labels": ["left", "right"], "decision": {"threshold": 0.5},
         "data": "rendered hands",

@@ -163,7 +163,7 @@ def scores(outputs, targets, states, centers):
 
 
 class PalmTask(Task):
-    NAME, STEPS, BATCH_SIZE, MAX_SHARDS = "palm", 8000, 48, 32
+    NAME, STEPS, BATCH_SIZE, MAX_SHARDS = "palm", 6000, 48, 32
     prepare = staticmethod(prepare)
 
     def __init__(self, seed):

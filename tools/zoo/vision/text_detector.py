@@ -75,7 +75,7 @@ def text_loss(logits, labels):
 
 
 class TextDetectorTask(Task):
-    NAME, STEPS, BATCH_SIZE, MAX_SHARDS = "text_detector", 6000, 12, 32
+    NAME, STEPS, BATCH_SIZE, MAX_SHARDS = "text_detector", 3000, 12, 32
     prepare = staticmethod(prepare)
 
     def __init__(self, seed):

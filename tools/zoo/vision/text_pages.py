@@ -12,6 +12,8 @@ LABEL_SCALE = 2
 BACKGROUNDS = 80
 # Growth of a region of the detector, as in PaddleOCR: by area * UNCLIP / perimeter on each side.
 UNCLIP = 1.6
+# Pixels by which drawing a polygon and the dilation of the map enlarge a box on each side.
+EDGE = 1.4
 # Height of capitals in pixels.
 CAP_HEIGHT = (7, 34)
 MIN_CAP = 6.0
@@ -37,6 +39,7 @@ def shrunk(corners):
         w, h = width - 2 * inset, height - 2 * inset
         grown = inset if w + h <= 0 else w * h * UNCLIP / (2 * (w + h))
         low, high = (inset, high) if grown > inset else (low, inset)
+    low = min(low + EDGE, .47 * min(width, height))
     a, d = along / width * low, down / height * low
     return corners + np.array([a + d, d - a, -a - d, a - d])
 

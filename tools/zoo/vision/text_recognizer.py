@@ -101,7 +101,7 @@ def character_error_rate(read, expected):
 
 
 class TextRecognizerTask(Task):
-    NAME, STEPS, BATCH_SIZE, MAX_SHARDS = "text_recognizer", 12000, 64, 96
+    NAME, STEPS, BATCH_SIZE, MAX_SHARDS = "text_recognizer", 5000, 64, 96
     prepare = staticmethod(prepare)
 
     def __init__(self, seed):

@@ -19,6 +19,7 @@ class Task:
     """Network with its data, loss and validation. Subclasses set the constants and methods."""
     NAME = ""
     STEPS = 10000
+    RESTART = None
     BATCH_SIZE = 64
     PEAK_LR = 2e-3
     MAX_SHARDS = 96
@@ -56,7 +57,12 @@ def load_network(task):
     return network.eval()
 
 
-def learning_rate(step, steps, peak):
+def learning_rate(step, steps, restart, peak):
+    """Returns a cosine schedule, which begins again at half of the peak at step `restart`."""
+    if restart and step >= restart:
+        step, steps, peak = step - restart, steps - restart, peak / 2
+    elif restart:
+        steps = restart
     return peak * min(1, (step + 1) / WARMUP_STEPS) * (0.5 * (1 + math.cos(math.pi * step / steps)) + 1e-3)
 
 
@@ -80,7 +86,7 @@ def train(task, steps=None):
         network.train()
         loss = task.loss(network, rng, min(task.MAX_SHARDS, 4 + step // SHARD_EVERY))
         for group in optimizer.param_groups:
-            group["lr"] = learning_rate(step, steps, task.PEAK_LR)
+            group["lr"] = learning_rate(step, steps, task.RESTART, task.PEAK_LR)
         optimizer.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(network.parameters(), 5.0)
