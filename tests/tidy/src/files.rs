@@ -18,6 +18,9 @@ const LARGE: &[(&str, &str)] = &[
     ("pipelines/assets/other_speech.wav", "a minute of speech for false alarm tests"),
     ("pipelines/models/asr/asr_xnnpack.pte", "a speech recognizer with 1.1 million parameters"),
     ("pipelines/models/llm/llm_8da4w.pte", "weights of a language model, 4 bits"),
+    ("pipelines/models/objects/objects_xnnpack.pte", "a detector of eight classes"),
+    ("pipelines/models/palm/palm_xnnpack.pte", "a palm detector, less exact in int8"),
+    ("pipelines/models/text_detector/text_detector_xnnpack.pte", "a detector of lines of text"),
     ("pipelines/models/tts/tts_xnnpack.pte", "the weights of a voice"),
 ];
 
