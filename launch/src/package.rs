@@ -112,7 +112,7 @@ pub(crate) fn package(app: &App, args: &PackageArgs) -> anyhow::Result<ExitCode>
         provenance: provenance.unwrap_or_else(|| "not stated".to_owned()),
     };
     fs::write(&target, manifest.text()).with_context(|| cannot_write(&target))?;
-    // What was written is read as a node reads it.
+    // A node reads the package in the same way.
     ModelPackage::open(&args.output)?.verify()?;
     report(&groups, &contract, &companions, &target)?;
     Ok(ExitCode::SUCCESS)

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::{file_name, preprocessor};
 
-/// What the files beside a program say.
+/// Properties of a model from the files beside its programs.
 #[derive(Debug, Default)]
 pub(super) struct Companions {
     /// Names of the classes; empty if they are not known.

@@ -9,7 +9,7 @@ use afferent_messages::{
 };
 use afferent_package::{ImageInput, Resampling, Resize};
 
-use crate::vision_model::{VisionModel, values};
+use crate::vision_model::{VisionModel, are_probabilities, values};
 
 params! {
     /// Settings of [`Classify`].
@@ -79,10 +79,7 @@ pub(crate) fn imagenet() -> ImageInput {
 
 /// Makes probabilities of a row, unless it has some.
 fn to_probabilities(row: &mut [f32]) {
-    let sum: f32 = row.iter().sum();
-    let are_probabilities =
-        row.iter().all(|value| (0.0..=1.0).contains(value)) && (sum - 1.0).abs() < 1e-2;
-    if are_probabilities {
+    if are_probabilities(row) {
         return;
     }
     let most = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);

@@ -257,8 +257,11 @@ impl ModelImage {
     ) -> Result<TensorView<'_>, String> {
         self.prepare_region(image, to_image)?;
         let shape = self.shape;
+        if columns >= shape.width {
+            return Ok(self.input.view());
+        }
         let border = [0, 1, 2].map(|channel| self.border(channel));
-        let cells = Cells { shape, first: columns.min(shape.width) };
+        let cells = Cells { shape, first: columns };
         let input = &mut self.input;
         let filled = match shape.dtype {
             ScalarType::Half => {

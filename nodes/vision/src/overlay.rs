@@ -210,25 +210,35 @@ impl Overlay {
             DepthKind::Metric => 1.0 - f64::from(value) / self.params.far,
             DepthKind::AffineInverse => f64::from(value - least) / span,
         };
-        let (width, opacity) = (drawn.width(), self.params.depth_opacity);
-        let [map_width, map_height] = [depth.width(), depth.height()];
-        let out = drawn.reshape(PixelFormat::Rgb8, width, drawn.height())?;
-        for (index, pixel) in out.as_chunks_mut::<3>().0.iter_mut().enumerate() {
-            let center = [(index % width) as f64 + 0.5, (index / width) as f64 + 0.5];
-            let [x, y] = to_map.apply(center);
-            if x < 0.0 || y < 0.0 || x >= map_width as f64 || y >= map_height as f64 {
-                continue;
-            }
-            let value = values[y as usize * map_width + x as usize];
-            if value.is_finite() {
-                for (channel, color) in pixel.iter_mut().zip(color_of_nearness(nearness(value))) {
-                    let mixed = f64::from(*channel) * (1.0 - opacity) + color * opacity;
-                    *channel = mixed.round() as u8;
-                }
-            }
-        }
-        Ok(())
+        let opacity = self.params.depth_opacity;
+        mix(drawn, &to_map, [depth.width(), depth.height()], |index| {
+            let value = values[index];
+            value.is_finite().then(|| (color_of_nearness(nearness(value)), opacity))
+        })
     }
+}
+
+/// Mixes a color into each pixel that `to_map` leads into a map of this width and height. `color` gives
+/// it and its share by the index in the map; `None` leaves the pixel as it is.
+fn mix(
+    drawn: &mut Image,
+    to_map: &Affine,
+    [map_width, map_height]: [usize; 2],
+    color: impl Fn(usize) -> Option<([f64; 3], f64)>,
+) -> Result<(), NodeError> {
+    let (width, height) = (drawn.width(), drawn.height());
+    let out = drawn.reshape(PixelFormat::Rgb8, width, height)?;
+    for (index, pixel) in out.as_chunks_mut::<3>().0.iter_mut().enumerate() {
+        let [x, y] = to_map.apply([(index % width) as f64 + 0.5, (index / width) as f64 + 0.5]);
+        if x < 0.0 || y < 0.0 || x >= map_width as f64 || y >= map_height as f64 {
+            continue;
+        }
+        let Some((color, share)) = color(y as usize * map_width + x as usize) else { continue };
+        for (channel, color) in pixel.iter_mut().zip(color) {
+            *channel = (f64::from(*channel) * (1.0 - share) + color * share).round() as u8;
+        }
+    }
+    Ok(())
 }
 
 /// Mixes the color of each value of a mask into the image. Class 0 and the background stay as they are.
@@ -236,25 +246,14 @@ fn draw_mask(drawn: &mut Image, mask: &Mask, opacity: f64) -> Result<(), NodeErr
     let Some(from_source) = mask.to_source.inverse() else { return Ok(()) };
     let to_mask = from_source.after(&drawn.to_source);
     let values = mask.values.data::<u8>()?;
-    let (width, height) = (drawn.width(), drawn.height());
-    let out = drawn.reshape(PixelFormat::Rgb8, width, height)?;
-    for (index, pixel) in out.as_chunks_mut::<3>().0.iter_mut().enumerate() {
-        let [x, y] = to_mask.apply([(index % width) as f64 + 0.5, (index / width) as f64 + 0.5]);
-        if x < 0.0 || y < 0.0 || x >= mask.width() as f64 || y >= mask.height() as f64 {
-            continue;
-        }
-        let value = values[y as usize * mask.width() + x as usize];
+    mix(drawn, &to_mask, [mask.width(), mask.height()], |index| {
+        let value = values[index];
         let (color, share) = match mask.kind {
             MaskKind::Matte => (COLORS[0], f64::from(value) / 255.0),
             _ => (color_of(value.into()), f64::from(u8::from(value > 0))),
         };
-        let share = share * opacity;
-        for (channel, color) in pixel.iter_mut().zip(color) {
-            let mixed = f64::from(*channel) * (1.0 - share) + f64::from(color) * share;
-            *channel = mixed.round() as u8;
-        }
-    }
-    Ok(())
+        Some((color.map(f64::from), share * opacity))
+    })
 }
 
 fn draw_bodies(canvas: &mut Canvas<'_>, found: &BodyPose) {

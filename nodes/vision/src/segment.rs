@@ -17,7 +17,7 @@ use crate::{
     boxes::{Candidate, Edges, Suppression, select},
     model_image::ModelImage,
     regions::{RegionInput, Regions, edges_in},
-    vision_model::{VisionModel, all_values, values},
+    vision_model::{VisionModel, all_values, argmax, values},
     yolo_rows,
 };
 
@@ -204,7 +204,7 @@ impl Segment {
                     let logits = all_values(&logits, queries * masks * area)?;
                     let quality = all_values(&quality, queries * masks)?;
                     for query in 0..group.len() {
-                        let best = best_of(&quality[query * masks..][..masks]);
+                        let (best, _) = argmax(&quality[query * masks..][..masks]);
                         let logits = &logits[(query * masks + best) * area..][..area];
                         number += 1;
                         let all = Edges([0.0, 0.0, size[0] as f32, size[1] as f32]);
@@ -261,12 +261,6 @@ impl Segment {
         };
         Ok((Tensor::new(&[1, queries, points, 2], &at)?, labels?))
     }
-}
-
-/// Index of the largest value; of equal ones, the first.
-fn best_of(values: &[f32]) -> usize {
-    let better = |best: (usize, f32), next: (usize, f32)| if next.1 > best.1 { next } else { best };
-    values.iter().copied().enumerate().fold((0, f32::NEG_INFINITY), better).0
 }
 
 /// Sets the pixels of a mask that show no part of the image to 0.

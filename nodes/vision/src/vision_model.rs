@@ -183,10 +183,7 @@ impl VisionModel {
         let path = &self.path;
         let failed = |reason: String| NodeError::Model { path: path.clone(), reason };
         self.image.prepare_strip(image, to_image, columns).map_err(failed)?;
-        let inputs = [Input::Tensor(self.image.input())];
-        let outputs = self.model.run("forward", &inputs);
-        let outputs = outputs.map_err(|error| failed(error.to_string()))?;
-        read(&self.image, &outputs).map_err(failed)
+        self.run_prepared(&[], read)
     }
 
     /// Runs the model on `image` and the inputs that `more` gives for it, and calls `read` with the
@@ -203,6 +200,17 @@ impl VisionModel {
         let path = &self.path;
         let failed = |reason: String| NodeError::Model { path: path.clone(), reason };
         self.image.prepare(image).map_err(failed)?;
+        self.run_prepared(more, read)
+    }
+
+    /// Runs the model on the prepared image and the inputs `more`.
+    fn run_prepared<T>(
+        &mut self,
+        more: &[TensorView<'_>],
+        read: impl FnOnce(&ModelImage, &ModelOutputs<'_>) -> Result<T, String>,
+    ) -> Result<T, NodeError> {
+        let path = &self.path;
+        let failed = |reason: String| NodeError::Model { path: path.clone(), reason };
         let mut inputs = vec![Input::Tensor(self.image.input())];
         inputs.extend(more.iter().copied().map(Input::Tensor));
         let outputs = self.model.run("forward", &inputs);
@@ -228,6 +236,18 @@ pub(crate) fn all_values<'t>(tensor: &TensorView<'t>, len: usize) -> Result<&'t 
             values.len()
         )),
     }
+}
+
+/// Index and value of the largest of `values`; of equal ones, the first. NaN is none of them.
+pub(crate) fn argmax(values: &[f32]) -> (usize, f32) {
+    let better = |best: (usize, f32), next: (usize, f32)| if next.1 > best.1 { next } else { best };
+    values.iter().copied().enumerate().fold((0, f32::NEG_INFINITY), better)
+}
+
+/// True if the scores of classes are probabilities, and not logits.
+pub(crate) fn are_probabilities(row: &[f32]) -> bool {
+    let sum: f32 = row.iter().sum();
+    row.iter().all(|value| (0.0..=1.0).contains(value)) && (sum - 1.0).abs() < 1e-2
 }
 
 /// Type of the image that `forward` takes, of the inputs after it, and of the outputs.

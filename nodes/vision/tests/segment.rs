@@ -199,7 +199,7 @@ fn the_package_names_classes_and_the_contract() {
     assert_eq!(found.label(2).map(|label| &**label), Some("car"));
     let told = write("mask_classes", "contract: logits\nlabels: [sky]").err().unwrap();
     assert!(told.contains("it has 4 classes, but 1 labels"), "{told}");
-    // Of values that are no logits, the sigmoid is close to its middle.
+    // The sigmoid of values that are no logits is close to 0.5.
     let found = mask(&mut write("mask_matte", "contract: matte_logits").unwrap(), image());
     let values = found.values.data::<u8>().unwrap();
     assert!(values.iter().all(|value| (127..=187).contains(value)), "{values:?}");

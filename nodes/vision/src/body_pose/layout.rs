@@ -8,7 +8,7 @@ use afferent_runtime::ModelOutputs;
 use crate::{
     boxes::{Candidate, Suppression, select},
     model_image::InputShape,
-    vision_model::{all_values, values},
+    vision_model::{all_values, argmax, values},
     yolo_rows,
 };
 
@@ -173,15 +173,9 @@ fn listed(keypoints: usize, value: impl Fn(usize) -> f32) -> Keypoints {
 /// Keypoints at the largest scores of the columns and of the rows. The score is the smaller of the two.
 fn sim_cc(columns: &[f32], rows: &[f32], keypoints: usize, bins: usize) -> Keypoints {
     let (width, height) = (columns.len() / keypoints, rows.len() / keypoints);
-    let best = |scores: &[f32]| {
-        let none = (0, f32::NEG_INFINITY);
-        let better =
-            |best: (usize, f32), next: (usize, f32)| if next.1 > best.1 { next } else { best };
-        scores.iter().copied().enumerate().fold(none, better)
-    };
     let lines = columns.chunks_exact(width.max(1)).zip(rows.chunks_exact(height.max(1)));
     let keypoint = |(columns, rows): (&[f32], &[f32])| {
-        let (column, row) = (best(columns), best(rows));
+        let (column, row) = (argmax(columns), argmax(rows));
         // Bin 0 is the center of the first pixel.
         let position = [column.0, row.0].map(|bin| bin as f32 / bins as f32 + 0.5);
         (position, column.1.min(row.1))

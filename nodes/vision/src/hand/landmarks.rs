@@ -10,7 +10,7 @@ use afferent_messages::{
 use afferent_package::{ImageInput, Resize};
 
 use super::region::Region;
-use crate::vision_model::{VisionModel, values};
+use crate::vision_model::{VisionModel, all_values, values};
 
 const LANDMARKS: usize = Hand::LANDMARKS;
 
@@ -102,7 +102,7 @@ impl LandmarkModel {
             let tensor = |index| outputs.tensor(index).map_err(|error| error.to_string());
             let (landmarks, presence, handedness, world) =
                 (tensor(landmarks)?, tensor(presence)?, tensor(handedness)?, tensor(world)?);
-            let points = |of| Ok::<_, String>(values(of)?.as_chunks::<3>().0);
+            let points = |of| Ok::<_, String>(all_values(of, 3 * LANDMARKS)?.as_chunks::<3>().0);
             let (landmarks, world) = (points(&landmarks)?, points(&world)?);
             let ([score], [side]) = (values(&presence)?, values(&handedness)?) else {
                 return Err("presence and handedness must be one number each".to_owned());

@@ -10,7 +10,7 @@ use super::region::{Region, angle_from_up};
 use crate::{
     boxes::Edges,
     model_image::{InputShape, ModelImage},
-    vision_model::{VisionModel, values},
+    vision_model::{VisionModel, all_values},
 };
 
 /// Values of a box: center, size, and seven points.
@@ -163,7 +163,8 @@ impl PalmModel {
         self.model.run(image, |input: &ModelImage, outputs| {
             let tensor = |index| outputs.tensor(index).map_err(|error| error.to_string());
             let (boxes, scores) = (tensor(boxes)?, tensor(scores)?);
-            let (boxes, scores) = (values(&boxes)?, values(&scores)?);
+            let boxes = all_values(&boxes, VALUES * anchors.len())?;
+            let scores = all_values(&scores, anchors.len())?;
             let mut candidates = Vec::new();
             for ((center, raw), logit) in
                 anchors.iter().zip(boxes.as_chunks::<VALUES>().0).zip(scores)

@@ -7,7 +7,7 @@ use afferent_messages::{Affine, Image};
 use afferent_package::{Color, ImageInput, Resize};
 
 use super::regions::{Quad, RegionSettings, find_regions};
-use crate::vision_model::{VisionModel, values};
+use crate::vision_model::{VisionModel, all_values};
 
 /// A text detector.
 pub(crate) struct TextDetector {
@@ -65,7 +65,7 @@ impl TextDetector {
             let shape = input.shape();
             let scale = [shape.width as f64 / width as f64, shape.height as f64 / height as f64];
             let to_image = input.to_image().after(&Affine::scale_and_shift(scale, [0.0; 2]));
-            let mut regions = find_regions(values(&tensor)?, width, settings);
+            let mut regions = find_regions(all_values(&tensor, width * height)?, width, settings);
             for corner in regions.iter_mut().flat_map(|region| &mut region.corners) {
                 *corner = to_image.apply(*corner);
             }

@@ -7,7 +7,7 @@ use afferent_messages::{Affine, Image};
 use afferent_package::{Color, ImageInput, Resize};
 
 use super::regions::{Point, Quad, distance};
-use crate::vision_model::{VisionModel, values};
+use crate::vision_model::{VisionModel, are_probabilities, argmax, values};
 
 /// Ratio of height and width from which on a line is vertical.
 const VERTICAL: f64 = 1.5;
@@ -253,12 +253,7 @@ fn decode(scores: &[f32], characters: &[String]) -> Reading {
     let (mut reading, mut last) = (Reading::default(), 0);
     let (mut sum, mut count) = (0.0, 0_u16);
     for step in scores.chunks_exact(characters.len()) {
-        let (mut best, mut most) = (0, f32::NEG_INFINITY);
-        for (index, score) in step.iter().enumerate() {
-            if *score > most {
-                (best, most) = (index, *score);
-            }
-        }
+        let (best, most) = argmax(step);
         if best != 0 && best != last {
             reading.text.push_str(&characters[best]);
             sum += probability(step, most);
@@ -272,10 +267,7 @@ fn decode(scores: &[f32], characters: &[String]) -> Reading {
 
 /// Probability of the score `most`, which is the highest of a step of probabilities or logits.
 fn probability(step: &[f32], most: f32) -> f32 {
-    let sum: f32 = step.iter().sum();
-    let are_probabilities =
-        step.iter().all(|value| (0.0..=1.0).contains(value)) && (sum - 1.0).abs() < 1e-2;
-    match are_probabilities {
+    match are_probabilities(step) {
         true => most,
         false => 1.0 / step.iter().map(|score| (score - most).exp()).sum::<f32>(),
     }

@@ -155,7 +155,7 @@ fn min_area_box(hull: &[Point]) -> Option<[Point; 4]> {
             }
         }
         let area = (most[0] - least[0]) * (most[1] - least[1]);
-        // Of equal areas, the first one: a replay gives the same box.
+        // The first of several equal areas is kept, so that a replay gives the same box.
         if area > 0.0 && best.is_none_or(|(known, _)| area < known) {
             let corner = |a: f64, d: f64| [0, 1].map(|axis| a * along[axis] + d * down[axis]);
             let corners = [
