@@ -192,7 +192,7 @@ mod tests {
             end: Timestamp(start + 5),
         };
         let words = vec![word("stop", -3), word("", 7)];
-        check(&Transcript { utterance: 3, is_final: true, words });
+        check(&Transcript { utterance: 3, is_final: true, words, language: "es".to_owned() });
         let imu = Imu { angular_velocity_rad_s: [0.1, 0.2, 0.3], ..Imu::default() };
         check(&imu);
         check(&Text { turn: 7, text: "Hey, \"you\"!".to_owned(), is_last: false });

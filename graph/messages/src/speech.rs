@@ -82,6 +82,8 @@ pub struct Transcript {
     pub is_final: bool,
     /// All words of the utterance so far.
     pub words: Vec<HeardWord>,
+    /// Language of the words, an ISO 639-1 code such as `en`; empty if the recognizer does not tell.
+    pub language: String,
 }
 
 impl Transcript {
@@ -105,11 +107,15 @@ impl Payload for Transcript {
 
     fn fields(&self) -> Vec<(&'static str, Field)> {
         let event = if self.is_final { "final" } else { "partial" };
-        vec![
+        let mut fields = vec![
             ("event", Field::Text(event.to_owned())),
             ("utterance", Field::Int(i64::try_from(self.utterance).unwrap_or(i64::MAX))),
             ("text", Field::Text(self.text())),
-        ]
+        ];
+        if !self.language.is_empty() {
+            fields.push(("language", Field::Text(self.language.clone())));
+        }
+        fields
     }
 }
 
@@ -121,17 +127,20 @@ bool is_final
 string[] words
 int64[] starts_ns
 int64[] ends_ns
+string language
 ";
-    type Wire = (u64, bool, Vec<String>, Vec<i64>, Vec<i64>);
+    type Wire = (u64, bool, Vec<String>, Vec<i64>, Vec<i64>, String);
 
     fn to_wire(&self) -> Self::Wire {
         let texts = self.words.iter().map(|word| word.text.clone()).collect();
         let starts = self.words.iter().map(|word| word.start.0).collect();
         let ends = self.words.iter().map(|word| word.end.0).collect();
-        (self.utterance, self.is_final, texts, starts, ends)
+        (self.utterance, self.is_final, texts, starts, ends, self.language.clone())
     }
 
-    fn from_wire((utterance, is_final, texts, starts, ends): Self::Wire) -> Result<Self, String> {
+    fn from_wire(
+        (utterance, is_final, texts, starts, ends, language): Self::Wire,
+    ) -> Result<Self, String> {
         if starts.len() != texts.len() || ends.len() != texts.len() {
             let (starts, ends) = (starts.len(), ends.len());
             return Err(format!("{} words with {starts} starts and {ends} ends", texts.len()));
@@ -142,7 +151,7 @@ int64[] ends_ns
             start: Timestamp(start),
             end: Timestamp(end),
         });
-        Ok(Self { utterance, is_final, words: words.collect() })
+        Ok(Self { utterance, is_final, words: words.collect(), language })
     }
 }
 

@@ -45,7 +45,7 @@ pub(crate) const TYPES: &[Sendable] = &[
         let (label, score) = (fields.text("label")?, fields.number_or("score", 1.0)?);
         Ok(packet(KeywordEvent { label, score }, at))
     }),
-    sendable::<Transcript>(&["event", "utterance", "text"], |fields, at| {
+    sendable::<Transcript>(&["event", "utterance", "text", "language"], |fields, at| {
         let is_final = match fields.text_or("event", "final").as_str() {
             "final" => true,
             "partial" => false,
@@ -54,7 +54,9 @@ pub(crate) const TYPES: &[Sendable] = &[
         let text = fields.text("text")?;
         let word = |text: &str| HeardWord { text: text.to_owned(), start: at, end: at };
         let words = text.split_whitespace().map(word).collect();
-        Ok(packet(Transcript { utterance: fields.number_or("utterance", 0)?, is_final, words }, at))
+        let (utterance, language) =
+            (fields.number_or("utterance", 0)?, fields.text_or("language", ""));
+        Ok(packet(Transcript { utterance, is_final, words, language }, at))
     }),
     sendable::<TurnEvent>(&["event", "turn"], |fields, at| {
         let kind = match fields.text("event")?.as_str() {

@@ -251,7 +251,8 @@ mod tests {
 
     fn said(text: &str, is_final: bool) -> Transcript {
         let word = |text: &str| HeardWord { text: text.to_owned(), ..HeardWord::default() };
-        Transcript { utterance: 0, is_final, words: text.split(' ').map(word).collect() }
+        let words = text.split(' ').map(word).collect();
+        Transcript { is_final, words, ..Transcript::default() }
     }
 
     /// `interrupt`, or the gain, of each packet.

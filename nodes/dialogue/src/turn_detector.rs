@@ -61,7 +61,8 @@ params! {
 /// let (end, ms) = (SpeechEventKind::End, |ms: i64| Timestamp(ms * 1_000_000));
 /// bench.call(TurnDetector::EVENTS, ms(1000), SpeechEvent { kind: end, probability: 0.0 })?;
 /// let word = HeardWord { text: "hello".to_owned(), ..HeardWord::default() };
-/// let transcript = Transcript { utterance: 0, is_final: true, words: vec![word] };
+/// let words = vec![word];
+/// let transcript = Transcript { is_final: true, words, ..Transcript::default() };
 /// bench.call(TurnDetector::TRANSCRIPT, ms(1200), transcript)?;
 /// let sent = bench.advance(ms(2000))?;
 /// assert_eq!(sent[0].0, ms(1300));
@@ -340,7 +341,7 @@ mod tests {
         bench.call(TurnDetector::EVENTS, ms(end), event(SpeechEventKind::End)).unwrap();
         let word = |text: &str| HeardWord { text: text.to_owned(), ..HeardWord::default() };
         let words = text.split(' ').map(word).collect();
-        let transcript = Transcript { utterance: 0, is_final: true, words };
+        let transcript = Transcript { is_final: true, words, ..Transcript::default() };
         let with_transcript =
             bench.call(TurnDetector::TRANSCRIPT, ms(end + 200), transcript).unwrap();
         let later = bench.advance(ms(end + 2400)).unwrap();

@@ -104,7 +104,8 @@ impl FakeAsr {
     fn end_speech(&mut self, now: Timestamp) {
         let Some(speech) = self.speech.take() else { return };
         let words = spread_evenly(&speech.words, speech.start, now);
-        let transcript = Transcript { utterance: self.utterance, is_final: true, words };
+        let (utterance, is_final) = (self.utterance, true);
+        let transcript = Transcript { utterance, is_final, words, ..Transcript::default() };
         self.utterance += 1;
         self.finals.push_back((now + self.params.delay, transcript));
     }
@@ -127,7 +128,8 @@ impl FakeAsr {
             let Some(speech) = &mut self.speech else { break };
             speech.sent += 1;
             let words = spread_evenly(&speech.words[..speech.sent], speech.start, now);
-            let transcript = Transcript { utterance: self.utterance, is_final: false, words };
+            let (utterance, is_final) = (self.utterance, false);
+            let transcript = Transcript { utterance, is_final, words, ..Transcript::default() };
             cx.send_at(Self::TRANSCRIPT, now, transcript);
         }
         let due = self.finals.front().map(|(due, _)| *due).into_iter().chain(self.next_word());

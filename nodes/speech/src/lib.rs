@@ -20,6 +20,7 @@ mod fake_llm;
 mod fake_tts;
 mod heard_words;
 mod llm;
+mod programs;
 mod recurrent;
 mod script;
 mod tts;
@@ -28,7 +29,7 @@ mod wake_word;
 
 use afferent_graph::{NodeDef, NodeEntry};
 
-pub use asr::{Asr, AsrParams};
+pub use asr::{Asr, AsrParams, AsrTask};
 pub use fake_asr::{FakeAsr, FakeAsrParams, Listen};
 pub use fake_llm::{FakeLlm, FakeLlmParams};
 pub use fake_tts::{FakeTts, FakeTtsParams};

@@ -7,6 +7,7 @@ mod huge_pages;
 mod open_files;
 mod packed_constants;
 mod shared_buffers;
+mod signature;
 mod weight_cache_file;
 
 use std::{collections::BTreeMap, iter, path::Path, sync::Arc};
@@ -21,6 +22,7 @@ use shared_buffers::SharedBuffers;
 pub use error::ModelError;
 pub use file::ModelFile;
 pub use file_bytes::FileAccess;
+pub use signature::{Signature, TensorSpec};
 pub use weight_cache_file::WeightCacheError;
 
 /// Kernels, backends, limits and options of a model.

@@ -26,16 +26,23 @@
 //!
 //! A program that is not in its folder is taken from the [`ModelCache`] by its SHA-256.
 //!
-//! A bare `.pte` file is a package with one variant and an empty manifest.
+//! A bare `.pte` file is a package with one variant and an empty manifest. A folder with programs and
+//! without a `model.yaml`, as exporters write it, is a package too: programs with the same methods are
+//! variants, others have the words of their names that differ as roles, and the tokenizer is found by
+//! its name.
 //!
 //! Begin with [`ModelPackage::open`]; [`Manifest`] has all fields of `model.yaml`.
 
 mod cache;
+mod folder;
 mod image;
 mod manifest;
 mod package;
+mod roles;
 
 pub use cache::{ModelCache, StoreError, copy_and_hash};
+pub use folder::TOKENIZER_FILES;
 pub use image::{Color, ImageInput, Resampling, Resize};
 pub use manifest::{Chat, Decision, Decoder, Manifest, Quality, Threshold, Tool, Variant};
 pub use package::{ModelPackage, PackageError};
+pub use roles::{precision_in_name, roles};

@@ -9,7 +9,7 @@ use std::{
 
 use afferent_runtime::{Model, ModelError, ModelFile, ModelOptions};
 
-use crate::{ImageInput, Manifest, ModelCache, Variant, copy_and_hash};
+use crate::{ImageInput, Manifest, ModelCache, Variant, copy_and_hash, folder};
 
 /// Model package on disk.
 #[derive(Debug, Clone)]
@@ -110,7 +110,9 @@ pub enum PackageError {
 }
 
 impl ModelPackage {
-    /// Reads the package at `path`: a folder with `model.yaml`, or a bare `.pte` file.
+    /// Reads the package at `path`: a folder with `model.yaml`, a folder with programs and without a
+    /// `model.yaml`, or a bare `.pte` file. The last two have no manifest; its fields are told from the
+    /// files as far as possible.
     ///
     /// # Errors
     /// [`PackageError::Read`] and [`PackageError::Manifest`].
@@ -123,9 +125,11 @@ impl ModelPackage {
             return Ok(Self::bare(path));
         }
         let file = path.join("model.yaml");
-        let text = fs::read_to_string(&file).map_err(|error| {
-            read_failed(&file, format!("{error}; a model package is a folder with a model.yaml"))
-        })?;
+        if !file.exists() {
+            return Ok(Self { folder: path.to_owned(), manifest: folder::manifest_of(path)? });
+        }
+        let text =
+            fs::read_to_string(&file).map_err(|error| read_failed(&file, error.to_string()))?;
         let manifest: Manifest = serde_saphyr::from_str(&text).map_err(|error| {
             PackageError::Manifest { path: file.clone(), reason: error.to_string() }
         })?;
@@ -144,10 +148,12 @@ impl ModelPackage {
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let variant = Variant { file, ..Variant::default() };
         let folder = path.parent().unwrap_or(Path::new("")).to_owned();
-        Self { folder, manifest: Manifest { name, variants: vec![variant], ..Manifest::default() } }
+        let tokenizer = folder::tokenizer_in(&folder);
+        let manifest = Manifest { name, variants: vec![variant], tokenizer, ..Manifest::default() };
+        Self { folder, manifest }
     }
 
-    /// True if the package is a bare program without a manifest.
+    /// True if the package has no manifest.
     pub fn is_bare(&self) -> bool {
         self.manifest.afferent_model == 0
     }
@@ -181,12 +187,43 @@ impl ModelPackage {
     /// is available, [`PackageError::Model`] if the variant fails to load, [`PackageError::Length`],
     /// [`PackageError::Missing`] and [`PackageError::Read`].
     pub fn load(&self, options: &ModelOptions) -> Result<Model, PackageError> {
-        let mut model = self.instance("variants", &self.manifest.variants, options)?;
+        let mut model = self.open_main(options)?;
         model.load_method("forward")?;
         for problem in model.weight_cache_errors() {
             tracing::warn!("{problem}");
         }
         Ok(model)
+    }
+
+    /// Opens the first of `variants` whose backend is available, as [`ModelPackage::load`], without
+    /// loading a method.
+    ///
+    /// # Errors
+    /// Those of [`ModelPackage::load`].
+    pub fn open_main(&self, options: &ModelOptions) -> Result<Model, PackageError> {
+        self.instance("variants", &self.manifest.variants, options)
+    }
+
+    /// Opens all programs: that of `variants`, whose role is empty, and those of `programs`, as
+    /// [`ModelPackage::open_main`].
+    ///
+    /// # Errors
+    /// Those of [`ModelPackage::load`].
+    pub fn open_all(&self, options: &ModelOptions) -> Result<Vec<(String, Model)>, PackageError> {
+        let mut models = Vec::new();
+        if !self.manifest.variants.is_empty() {
+            models.push((String::new(), self.open_main(options)?));
+        }
+        for role in self.manifest.programs.keys() {
+            models.push((role.clone(), self.open_program(role, options)?));
+        }
+        Ok(models)
+    }
+
+    /// Path of the file `name` in the folder of the package, if it exists.
+    pub fn companion(&self, name: &str) -> Option<PathBuf> {
+        let path = self.folder.join(name);
+        path.is_file().then_some(path)
     }
 
     /// Opens the first variant of the program with this role whose backend is available, as
@@ -240,7 +277,8 @@ impl ModelPackage {
         options: &ModelOptions,
     ) -> Option<&'v Variant> {
         let is_runnable = |variant: &&Variant| {
-            self.is_bare()
+            // The backend of a bare program is not known.
+            variant.backend.is_empty()
                 || variant.backend == Variant::PORTABLE
                 || options.has_backend(&variant.backend)
         };
@@ -447,5 +485,35 @@ mod tests {
         check(&below("0.7"), "0.7, but must be at most decision.threshold (0.6)");
         check("afferent_model: 1", "missing");
         assert!(ModelPackage::open("no/such/model").is_err());
+    }
+
+    #[test]
+    fn folders_without_a_manifest_are_read_by_their_files() {
+        let vad = models().join("vad");
+        let folder = std::env::temp_dir().join(format!("afferent-folder-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let told = ModelPackage::open(&folder).unwrap_err().to_string();
+        assert!(told.contains("neither a model.yaml nor a program"), "{told}");
+        for name in ["vad_portable.pte", "vad_xnnpack.pte"] {
+            fs::copy(vad.join(name), folder.join(name)).unwrap();
+        }
+        fs::write(folder.join("tokenizer.json"), "{}").unwrap();
+        let package = ModelPackage::open(&folder).unwrap();
+        assert!(package.is_bare());
+        let manifest = &package.manifest;
+        let backends: Vec<&str> = manifest.variants.iter().map(|one| &*one.backend).collect();
+        assert_eq!(backends, ["XnnpackBackend", "portable"]);
+        assert_eq!(manifest.tokenizer.as_deref(), Some("tokenizer.json"));
+        let opened = package.open_main(&ModelOptions::new(&[])).unwrap();
+        assert!(opened.file().path().ends_with("vad_portable.pte"), "without backends");
+        let log_mel = models().join("log_mel/log_mel_portable.pte");
+        fs::copy(log_mel, folder.join("log_mel_portable.pte")).unwrap();
+        let package = ModelPackage::open(&folder).unwrap();
+        let roles: Vec<&str> = package.manifest.programs.keys().map(String::as_str).collect();
+        assert_eq!(roles, ["log_mel", "vad"]);
+        fs::write(folder.join("broken.pte"), "x").unwrap();
+        let told = ModelPackage::open(&folder).unwrap_err().to_string();
+        assert!(told.contains("broken.pte"), "{told}");
+        fs::remove_dir_all(&folder).unwrap();
     }
 }

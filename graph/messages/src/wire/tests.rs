@@ -174,7 +174,10 @@ fn messages() -> Vec<Encoded> {
             a.kind == b.kind && a.probability.to_bits() == b.probability.to_bits()
         }),
         Encoded::new(KeywordEvent { label: "hey ✓\0".to_owned(), score: 0.5 }, PartialEq::eq),
-        Encoded::new(Transcript { utterance: u64::MAX, is_final: true, words }, PartialEq::eq),
+        Encoded::new(
+            Transcript { utterance: u64::MAX, is_final: true, words, language: "yue".to_owned() },
+            PartialEq::eq,
+        ),
         Encoded::new(Transcript::default(), PartialEq::eq),
         Encoded::new(Text { turn: 7, text: "Hey!".to_owned(), is_last: false }, PartialEq::eq),
         Encoded::new(

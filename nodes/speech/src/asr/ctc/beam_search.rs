@@ -282,7 +282,7 @@ fn log_add(a: f32, b: f32) -> f32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::asr::language_model::tests::SMALL;
+    use crate::asr::ctc::language_model::tests::SMALL;
 
     /// Label of a letter of "_ abcd"; `_` is the blank.
     fn label(letter: char) -> usize {

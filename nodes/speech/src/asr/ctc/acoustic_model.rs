@@ -6,8 +6,8 @@ use afferent_core::Tensor;
 use afferent_graph::{Cx, NodeError};
 use afferent_messages::SampleRate;
 
-use super::{greedy::argmax, pause::PauseDetector};
-use crate::recurrent::RecurrentModel;
+use super::greedy::argmax;
+use crate::{asr::pause::PauseDetector, recurrent::RecurrentModel};
 
 /// Silence that the model hears ahead of speech. Without it, it loses the first word.
 const LEAD_IN: Duration = Duration::from_millis(500);

@@ -1,0 +1,211 @@
+//! Models of one or more programs, whose methods are called by their role.
+
+use std::path::{Path, PathBuf};
+
+use afferent_core::{Element, Error, ScalarType, Tensor, TensorView, bf16, f16};
+use afferent_graph::{NodeError, OpenCx};
+use afferent_package::{ModelPackage, TOKENIZER_FILES};
+use afferent_runtime::{Input, Model, ModelOptions, ModelOutputs, RunOptions, Signature};
+use afferent_text::Tokenizer;
+
+/// The programs of a package.
+pub(crate) struct Programs {
+    path: PathBuf,
+    pub(crate) package: ModelPackage,
+    /// Programs by their role; the role of a single program is empty.
+    models: Vec<(String, Model)>,
+}
+
+/// A method of a program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Step {
+    program: usize,
+    method: String,
+    pub(crate) signature: Signature,
+}
+
+impl Programs {
+    /// Opens the programs of the package, folder or program at `path`, which must have the task `task`.
+    pub(crate) fn open(path: &Path, task: &'static str, cx: &OpenCx) -> Result<Self, NodeError> {
+        let failed = |reason: String| NodeError::Model { path: path.to_owned(), reason };
+        let package = ModelPackage::open(path).map_err(|error| failed(error.to_string()))?;
+        package.expect_task(task).map_err(|error| failed(error.to_string()))?;
+        let models = package.open_all(cx.services.need::<ModelOptions>()?);
+        let models = models.map_err(|error| failed(error.to_string()))?;
+        Ok(Self { path: path.to_owned(), package, models })
+    }
+
+    /// The error `reason` about this model.
+    pub(crate) fn error(&self, reason: impl Into<String>) -> NodeError {
+        NodeError::Model { path: self.path.clone(), reason: reason.into() }
+    }
+
+    /// The method with one of `names`, or else the method `forward` of the program with one of the
+    /// names as its role.
+    pub(crate) fn find(&self, names: &[&str]) -> Option<Step> {
+        let has = |model: &Model, name: &str| model.file().program().method(name).is_some();
+        let methods = names.iter().flat_map(|name| {
+            let all = self.models.iter().enumerate();
+            all.filter(move |(_, (_, model))| has(model, name)).map(move |(at, _)| (at, *name))
+        });
+        let roles = names.iter().flat_map(|name| {
+            let all = self.models.iter().enumerate();
+            all.filter(move |(_, (role, model))| role == name && has(model, "forward"))
+                .map(|(at, _)| (at, "forward"))
+        });
+        let (program, method) = methods.chain(roles).next()?;
+        let signature = self.models[program].1.file().signature(method).ok()?;
+        Some(Step { program, method: method.to_owned(), signature })
+    }
+
+    /// Opens the tokenizer of the package.
+    pub(crate) fn tokenizer(&self) -> Result<Tokenizer, NodeError> {
+        let Some(name) = &self.package.manifest.tokenizer else {
+            let folder = self.package.folder().display();
+            return Err(self.error(format!(
+                "the model needs a tokenizer: put one of {} into {folder}",
+                TOKENIZER_FILES.join(", ")
+            )));
+        };
+        let tokenizer = Tokenizer::open(self.package.folder().join(name));
+        tokenizer.map_err(|error| self.error(error.to_string()))
+    }
+
+    /// Methods with their inputs and outputs, for messages.
+    pub(crate) fn methods(&self) -> String {
+        let mut lines = Vec::new();
+        for (role, model) in &self.models {
+            for name in model.file().program().method_names() {
+                let plan = model.file().program().method(name);
+                let is_constant = plan.is_none_or(|plan| plan.num_instructions() == 0);
+                let Ok(signature) = model.file().signature(name) else { continue };
+                if !is_constant {
+                    let of = if role.is_empty() { String::new() } else { format!("{role}.") };
+                    lines.push(format!("{of}{name}{}", describe(&signature)));
+                }
+            }
+        }
+        lines.join(", ")
+    }
+
+    /// Loads the method of `step`.
+    pub(crate) fn load(&mut self, step: &Step) -> Result<(), NodeError> {
+        let loaded = self.models[step.program].1.load_method(&step.method);
+        loaded.map_err(|error| self.error(error.to_string()))
+    }
+
+    /// Integer that a constant method of any program returns.
+    pub(crate) fn int(&self, name: &str) -> Option<i64> {
+        self.models.iter().find_map(|(_, model)| model.file().metadata_int(name))
+    }
+
+    /// Size that a constant method of any program returns, above zero.
+    pub(crate) fn size(&self, name: &str) -> Option<usize> {
+        self.int(name).and_then(|value| usize::try_from(value).ok()).filter(|&value| value > 0)
+    }
+
+    /// Number that a constant method of any program returns.
+    pub(crate) fn float(&self, name: &str) -> Option<f64> {
+        self.models.iter().find_map(|(_, model)| model.file().metadata_float(name))
+    }
+
+    /// Runs the method of `step`.
+    pub(crate) fn run<'s>(
+        &'s mut self,
+        step: &Step,
+        inputs: &[Input<'s>],
+    ) -> Result<ModelOutputs<'s>, NodeError> {
+        let Self { path, models, .. } = self;
+        let model = &mut models[step.program].1;
+        let options = RunOptions {
+            instruction_limit: model.options().instruction_limit,
+            workers: model.options().workers,
+            ..RunOptions::default()
+        };
+        let outputs = model.run_with(&step.method, inputs, &options);
+        outputs.map_err(|error| NodeError::Model { path: path.clone(), reason: error.to_string() })
+    }
+}
+
+impl Step {
+    /// Tensor specifications of the inputs, if all are tensors.
+    pub(crate) fn inputs(&self) -> Option<Vec<(ScalarType, &[usize], bool)>> {
+        let inputs = self.signature.tensor_inputs()?;
+        Some(inputs.into_iter().map(|spec| (spec.dtype, &*spec.sizes, spec.is_static)).collect())
+    }
+
+    /// Type of the elements of input `index`.
+    pub(crate) fn input_dtype(&self, index: usize) -> ScalarType {
+        let spec = self.signature.inputs.get(index).and_then(Option::as_ref);
+        spec.map_or(ScalarType::Float, |spec| spec.dtype)
+    }
+
+    /// Largest sizes of input `index`; empty if it is not a tensor.
+    pub(crate) fn input_sizes(&self, index: usize) -> &[usize] {
+        let spec = self.signature.inputs.get(index).and_then(Option::as_ref);
+        spec.map_or(&[], |spec| &*spec.sizes)
+    }
+
+    /// Largest sizes of output `index`; empty if it is not a tensor.
+    pub(crate) fn output_sizes(&self, index: usize) -> &[usize] {
+        let spec = self.signature.outputs.get(index).and_then(Option::as_ref);
+        spec.map_or(&[], |spec| &*spec.sizes)
+    }
+}
+
+/// Inputs and outputs of a method, such as `(i64[1, 1], f32[1, 1500, 384]) -> (f32[1, 1, 51865])`.
+fn describe(signature: &Signature) -> String {
+    let list = |values: &[Option<afferent_runtime::TensorSpec>]| {
+        let values = values.iter().map(|value| match value {
+            Some(tensor) => format!("{}{:?}", tensor.dtype.name(), tensor.sizes),
+            None => "scalar".to_owned(),
+        });
+        values.collect::<Vec<_>>().join(", ")
+    };
+    format!("({}) -> ({})", list(&signature.inputs), list(&signature.outputs))
+}
+
+/// True if `dtype` is a floating-point type that models use.
+pub(crate) fn is_float(dtype: ScalarType) -> bool {
+    matches!(dtype, ScalarType::Float | ScalarType::Half | ScalarType::BFloat16)
+}
+
+/// Tensor of `values` with the type `dtype`: f32, f16 or bf16.
+///
+/// # Errors
+/// If the number of values does not fit `sizes`, or another type is asked for.
+pub(crate) fn tensor_of(
+    values: &[f32],
+    sizes: &[usize],
+    dtype: ScalarType,
+) -> Result<Tensor, Error> {
+    fn convert<T: Element>(
+        values: &[f32],
+        sizes: &[usize],
+        of: fn(f32) -> T,
+    ) -> Result<Tensor, Error> {
+        Tensor::new(sizes, &values.iter().map(|&value| of(value)).collect::<Vec<T>>())
+    }
+    match dtype {
+        ScalarType::Float => Tensor::new(sizes, values),
+        ScalarType::Half => convert(values, sizes, f16::from_f32),
+        ScalarType::BFloat16 => convert(values, sizes, bf16::from_f32),
+        found => Err(Error::DtypeMismatch { expected: ScalarType::Float, found }),
+    }
+}
+
+/// Writes the elements of a tensor of floating-point numbers to `out`.
+///
+/// # Errors
+/// If the tensor has another type.
+pub(crate) fn read_floats(tensor: &TensorView<'_>, out: &mut Vec<f32>) -> Result<(), Error> {
+    out.clear();
+    match tensor.dtype() {
+        ScalarType::Half => out.extend(tensor.data::<f16>()?.iter().map(|value| value.to_f32())),
+        ScalarType::BFloat16 => {
+            out.extend(tensor.data::<bf16>()?.iter().map(|value| value.to_f32()));
+        }
+        _ => out.extend_from_slice(tensor.data::<f32>()?),
+    }
+    Ok(())
+}
