@@ -1,5 +1,9 @@
 //! Voice activity detection.
 
+mod fsmn;
+mod gate;
+mod speech_model;
+
 use std::{collections::VecDeque, path::PathBuf, time::Duration};
 
 use afferent_graph::{Cx, In, Node, NodeError, OpenCx, Port, Timestamp, Weight, params, ports};
@@ -7,13 +11,16 @@ use afferent_messages::{AudioBlock, SampleRate, SpeechEvent, SpeechEventKind};
 
 use afferent_package::Decision;
 
-use crate::recurrent::RecurrentModel;
+use self::{
+    gate::{SpeechGate, Thresholds},
+    speech_model::SpeechModel,
+};
 
 params! {
     /// Settings of [`Vad`]. The defaults are those of Silero VAD and pipecat, except for
     /// `min_silence`, which a downstream turn detector extends, and `min_resume`.
     pub struct VadParams {
-        /// Path of the model package or program, with the contract of Silero VAD.
+        /// Path of the model package or program, in the form of Silero VAD or of FSMN.
         pub model: PathBuf;
         /// Probability from which on a window counts as speech. Default: the value of the package,
         /// or 0.5.
@@ -38,10 +45,10 @@ params! {
 
 /// Detects speech with a model, hysteresis, and minimum durations.
 ///
-/// Contract of the model, that of ExecuTorch's Silero VAD export: `forward(x f32[1, context +
-/// window], state f32[..]) -> (probability f32[1, 1], state)`, metadata `sample_rate`,
-/// `window_size`, and `context_size`. The state is reset after a gap in the audio, and after every
-/// two seconds of silence, so that it does not go stale.
+/// | model | contract |
+/// |---|---|
+/// | Silero VAD, by ExecuTorch's export | `forward(x f32[1, context + window], state f32[..]) -> (probability f32[1, 1], state)`, metadata `sample_rate`, `window_size`, and `context_size`. The state is reset after a gap in the audio, and after every two seconds of silence, so that it does not go stale |
+/// | FSMN, by react-native-executorch | `forward(windows f32[100 to 1000, 512]) -> f32[1, windows, classes]`; class 0 is silence. The windows of 400 samples, every 10 ms, are made here. It runs on the last second of audio, every 50 ms |
 ///
 /// Latency: `min_speech` for a start, `min_silence` for an end, plus one window.
 ///
@@ -65,7 +72,7 @@ params! {
 pub struct Vad {
     thresholds: Thresholds,
     pre_roll: Duration,
-    model: RecurrentModel,
+    model: SpeechModel,
     rate: SampleRate,
     window: usize,
     context: usize,
@@ -123,8 +130,7 @@ impl Vad {
         let whole = self.context + self.window;
         while self.pending.len() >= whole {
             let (model, pending) = (&mut self.model, &self.pending);
-            let probability = cx.time_model(|| model.run(&pending[..whole]))?;
-            let probability = probability.first().copied().unwrap_or(0.0);
+            let probability = cx.time_model(|| model.probability(&pending[..whole]))?;
             let start = self.pending_at;
             let end = start + self.rate.duration(self.window);
             self.on_window(cx, start, end, probability)?;
@@ -225,21 +231,8 @@ impl Node for Vad {
     }
 
     fn open(params: VadParams, cx: &OpenCx) -> Result<Self, NodeError> {
-        let (model, package) = RecurrentModel::open(&params.model, "voice_activity", cx)?;
-        let number = |name: &str, default: i64| {
-            let value = model.metadata_int(name).unwrap_or(default);
-            usize::try_from(value)
-                .map_err(|_| model.error(format!("{name} is {value}, but must not be negative")))
-        };
-        let window = number("window_size", 512)?;
-        let context = number("context_size", 64)?;
-        let rate = u32::try_from(number("sample_rate", 16_000)?).unwrap_or(0);
-        if rate == 0 || window == 0 || model.input_sizes() != [1, context + window] {
-            return Err(model.error(format!(
-                "input {:?} of forward does not match a context of {context} and a window of {window} samples",
-                model.input_sizes()
-            )));
-        }
+        let (model, package) = SpeechModel::open(&params.model, cx)?;
+        let (rate, window, context) = (model.rate(), model.window(), model.context());
         let (threshold, neg_threshold) =
             Self::probability_thresholds(&params, &package.manifest.decision)?;
         let thresholds = Thresholds {
@@ -254,7 +247,7 @@ impl Node for Vad {
             thresholds,
             pre_roll: params.pre_roll,
             model,
-            rate: SampleRate(rate),
+            rate,
             window,
             context,
             pending: Vec::new(),
@@ -319,165 +312,12 @@ pub(crate) fn expect_format(
     Ok(())
 }
 
-/// Thresholds and durations of [`SpeechGate`].
-#[derive(Debug, Clone, Copy)]
-struct Thresholds {
-    threshold: f32,
-    neg_threshold: f32,
-    min_speech: Duration,
-    min_silence: Duration,
-    min_resume: Duration,
-    max_speech: Duration,
-}
-
-/// Share of the longest speech segment after which any pause ends it.
-const SEEK_PAUSE_SHARE: f64 = 2.0 / 3.0;
-
-/// Hysteresis: turns probabilities into starts and ends of speech.
-#[derive(Debug, Default, Clone, Copy)]
-struct SpeechGate {
-    /// Start of the current speech, once it has lasted `min_speech`.
-    speech_since: Option<Timestamp>,
-    /// Start of speech that has not lasted long enough, before speech or in a pause.
-    candidate_since: Option<Timestamp>,
-    /// Start of the current silence or pause.
-    silence_since: Option<Timestamp>,
-}
-
-impl SpeechGate {
-    fn in_speech(&self) -> bool {
-        self.speech_since.is_some()
-    }
-
-    /// True if there is silence and no candidate of speech.
-    fn is_silent(&self) -> bool {
-        !self.in_speech() && self.silence_since.is_some()
-    }
-
-    /// Length of the silence at `now`.
-    fn silent_for(&self, now: Timestamp) -> Duration {
-        self.silence_since.map_or(Duration::ZERO, |since| now.since(since))
-    }
-
-    /// Restarts the measurement of silence.
-    fn mark_reset(&mut self, now: Timestamp) {
-        self.silence_since = Some(now);
-    }
-
-    /// Updates the gate with the probability of the window from `start` to `end`. Returns a start
-    /// or an end of speech, and its time.
-    fn update(
-        &mut self,
-        start: Timestamp,
-        end: Timestamp,
-        probability: f32,
-        thresholds: &Thresholds,
-    ) -> Option<(SpeechEventKind, Timestamp)> {
-        if probability < thresholds.neg_threshold {
-            self.candidate_since = None;
-            self.silence_since.get_or_insert(start);
-        } else if probability >= thresholds.threshold {
-            if !self.in_speech() {
-                self.silence_since = None;
-            }
-            if !self.in_speech() || self.silence_since.is_some() {
-                self.candidate_since.get_or_insert(start);
-            }
-        }
-        let lasting = |since: Option<Timestamp>, least: Duration| {
-            since.filter(|&since| end.since(since) >= least)
-        };
-        match self.speech_since {
-            None => {
-                let since = lasting(self.candidate_since, thresholds.min_speech)?;
-                self.candidate_since = None;
-                self.speech_since = Some(since);
-                Some((SpeechEventKind::Start, since))
-            }
-            Some(since) => {
-                if lasting(self.candidate_since, thresholds.min_resume).is_some() {
-                    (self.candidate_since, self.silence_since) = (None, None);
-                }
-                let pause = lasting(self.silence_since, thresholds.min_silence);
-                let seek_pause = thresholds.max_speech.mul_f64(SEEK_PAUSE_SHARE);
-                let short_pause = lasting(Some(since), seek_pause).and(self.silence_since);
-                let cut = lasting(Some(since), thresholds.max_speech).map(|_| end);
-                let at = pause.or(short_pause).or(cut)?;
-                self.speech_since = None;
-                Some((SpeechEventKind::End, at))
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use afferent_graph::{ParamValue, Params};
     use afferent_package::Threshold;
 
     use super::*;
-
-    const WINDOW: Duration = Duration::from_millis(32);
-
-    /// Checks the starts (`+`) and ends (`-`), with their window, for one probability per window.
-    fn check(probabilities: &[f32], expected: &[(char, i64)]) {
-        let ms = Duration::from_millis;
-        let thresholds = Thresholds {
-            threshold: 0.5,
-            neg_threshold: 0.35,
-            min_speech: ms(64),
-            min_silence: ms(96),
-            min_resume: ms(64),
-            max_speech: ms(1000),
-        };
-        let mut gate = SpeechGate::default();
-        let mut found = Vec::new();
-        let mut start = Timestamp::ZERO;
-        for &probability in probabilities {
-            let end = start + WINDOW;
-            if let Some((kind, at)) = gate.update(start, end, probability, &thresholds) {
-                let sign = if kind == SpeechEventKind::Start { '+' } else { '-' };
-                found.push((sign, at.0 / 32_000_000));
-            }
-            start = end;
-        }
-        assert_eq!(found, expected, "{probabilities:?}");
-    }
-
-    #[test]
-    fn speech_has_a_minimum_length_and_spans_short_pauses() {
-        check(&[0.1, 0.9, 0.1, 0.1], &[]);
-        check(&[0.1, 0.9, 0.9, 0.1, 0.1, 0.1], &[('+', 1), ('-', 3)]);
-        check(&[0.9, 0.9, 0.1, 0.9, 0.9, 0.1, 0.1, 0.1], &[('+', 0), ('-', 5)]);
-    }
-
-    #[test]
-    fn short_speech_does_not_end_a_pause() {
-        check(&[0.9, 0.9, 0.1, 0.9, 0.1, 0.1], &[('+', 0), ('-', 2)]);
-        check(&[0.9, 0.9, 0.1, 0.9, 0.4, 0.1, 0.1, 0.1], &[('+', 0), ('-', 5)]);
-        // Speech at the end of a long enough pause may start the next segment.
-        check(&[0.9, 0.9, 0.1, 0.1, 0.9, 0.9], &[('+', 0), ('-', 2), ('+', 4)]);
-    }
-
-    #[test]
-    fn between_the_thresholds_nothing_changes() {
-        check(&[0.9, 0.4, 0.4], &[('+', 0)]);
-        check(&[0.4, 0.4, 0.4], &[]);
-        check(&[0.9, 0.9, 0.1, 0.4, 0.4], &[('+', 0), ('-', 2)]);
-    }
-
-    #[test]
-    fn long_speech_is_cut() {
-        let ends = [('+', 0), ('-', 32), ('+', 32)];
-        check(&[0.9; 40], &ends);
-    }
-
-    #[test]
-    fn long_speech_is_cut_at_a_pause() {
-        let mut probabilities = [0.9; 40];
-        (probabilities[15], probabilities[25], probabilities[28]) = (0.1, 0.1, 0.1);
-        check(&probabilities, &[('+', 0), ('-', 25), ('+', 26)]);
-    }
 
     #[test]
     fn thresholds_come_from_the_parameters_or_the_package() {
