@@ -1,10 +1,11 @@
 //! `afferent package`: writes a model package from programs and the files beside them.
 
 mod companions;
+mod hub;
 mod manifest;
 mod preprocessor;
 mod program;
-mod recognize;
+pub(crate) mod recognize;
 
 use std::{
     collections::BTreeMap,
@@ -13,8 +14,8 @@ use std::{
     process::ExitCode,
 };
 
-use afferent_nodes_vision::contracts::Contract;
-use afferent_package::{ModelPackage, copy_and_hash};
+use afferent_graph::ParamValue;
+use afferent_package::{Contract, ModelPackage, copy_and_hash};
 use anyhow::{Context, bail, ensure};
 use clap::Args;
 
@@ -44,10 +45,12 @@ Examples:
   afferent package yolo11n_executorch_model -o models/yolo11n
   afferent package vad_xnnpack.pte vad_portable.pte -o models/vad --license MIT
   afferent package dinov2.pte -o models/dinov2 --task image_embedding --license Apache-2.0
-  afferent package encoder.pte decoder.pte tokenizer.json -o models/asr --task speech_recognition \
-      --contract my_asr")]
+  afferent package encoder.pte decoder.pte tokenizer.json -o models/whisper
+  afferent package org/whisper-tiny@v1.1 -o models/whisper
+  afferent package first.pte second.pte -o models/mine --task my_task --contract my_contract")]
 pub(crate) struct PackageArgs {
-    /// Programs, files beside them, and folders with such files
+    /// Programs, files beside them, folders with such files, and ORG/NAME[@REVISION] of models in the
+    /// local cache of the Hugging Face hub
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Folder of the package; it must not have a model.yaml
@@ -75,7 +78,10 @@ pub(crate) struct PackageArgs {
 }
 
 pub(crate) fn package(app: &App, args: &PackageArgs) -> anyhow::Result<ExitCode> {
-    let files = all_files(&args.files)?;
+    let paths: Vec<PathBuf> =
+        args.files.iter().map(|path| hub::resolve(path)).collect::<anyhow::Result<_>>()?;
+    let files = all_files(&paths)?;
+    one_folder_with_programs(&paths, &files)?;
     let companions = Companions::read(&files)?;
     let programs = Program::read_all(app, &files, args.precision.as_deref())?;
     let groups = program::groups(&programs);
@@ -115,7 +121,49 @@ pub(crate) fn package(app: &App, args: &PackageArgs) -> anyhow::Result<ExitCode>
     // A node reads the package in the same way.
     ModelPackage::open(&args.output)?.verify()?;
     report(&groups, &contract, &companions, &target)?;
+    if let Some(node) = contract.node {
+        check_with_node(app, node, &args.output);
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Checks that there are programs; otherwise names the folders in `paths` that have some: publishers keep
+/// one for each backend.
+fn one_folder_with_programs(paths: &[PathBuf], files: &[PathBuf]) -> anyhow::Result<()> {
+    let is_program = |path: &Path| path.extension().is_some_and(|end| end == "pte");
+    if files.iter().any(|path| is_program(path)) {
+        return Ok(());
+    }
+    let folders_in = |folder: &PathBuf| -> Vec<PathBuf> {
+        let entries = fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
+        entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect()
+    };
+    let has_programs = |folder: &PathBuf| {
+        let mut entries = fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
+        entries.any(|entry| is_program(&entry.path()))
+    };
+    let mut found: Vec<PathBuf> =
+        paths.iter().flat_map(folders_in).filter(|folder| has_programs(folder)).collect();
+    found.sort();
+    ensure!(!found.is_empty(), "there is no program: name a .pte file, or a folder with one");
+    let names = found.iter().map(|folder| folder.display().to_string()).collect::<Vec<_>>();
+    bail!(
+        "the programs are in folders; name one of them, and the files beside them that it needs:\n  {}",
+        names.join("\n  ")
+    )
+}
+
+/// Opens the package with the node that runs it, and prints what is missing.
+fn check_with_node(app: &App, node: &str, package: &Path) {
+    let Some(def) = app.catalog().node(node) else { return };
+    if !def.spec().params.iter().any(|param| &*param.name == "model") {
+        return;
+    }
+    let values = [("model".to_owned(), ParamValue::Path(package.to_owned()))].into();
+    match def.factory().check(&values, &app.open_cx()) {
+        Ok(()) => log::note(format_args!("the node {node} opens it")),
+        Err(error) => log::warning(format_args!("the node {node} does not open it yet: {error}")),
+    }
 }
 
 /// Files, and those of folders, without hidden ones.
@@ -176,10 +224,7 @@ fn contract_of(
     groups: &[(String, Vec<&Program>)],
     companions: &Companions,
 ) -> anyhow::Result<recognize::Named> {
-    let mut found: Vec<Contract> = match groups {
-        [(_, variants)] => recognize::contracts(variants[0], companions),
-        _ => Vec::new(),
-    };
+    let mut found: Vec<Contract> = recognize::contracts(groups, companions);
     let is_wanted = |option: &Option<String>, word: &str| option.as_ref().is_none_or(|o| o == word);
     let all = found.clone();
     found.retain(|one| is_wanted(&args.task, one.task) && is_wanted(&args.contract, one.contract));
@@ -202,7 +247,7 @@ fn contract_of(
             "{}\nset --task and --contract for a node of your own",
             recognize::explanation(programs, groups.len())
         ),
-        ([], ..) => bail!("the program has another contract:\n  {}", options(&all)),
+        ([], ..) => bail!("the model has another contract:\n  {}", options(&all)),
         (several, ..) => {
             bail!("the shapes fit several contracts; choose one:\n  {}", options(several))
         }

@@ -154,6 +154,78 @@ fn several_programs_have_roles() {
     package.open_program("encoder", &options).unwrap();
 }
 
+/// Copies files to `folder`, under the names that their publishers give them.
+fn publish(folder: &Path, files: &[(&str, &str)]) {
+    fs::create_dir_all(folder).unwrap();
+    for (source, name) in files {
+        fs::copy(format!("{ROOT}/{source}"), folder.join(name)).unwrap();
+    }
+}
+
+#[test]
+fn speech_models_are_recognized_as_they_are_published() {
+    let folder = tempfile::tempdir().unwrap();
+    let whisper = |form: &str| format!("nodes/speech/tests/data/whisper/{form}");
+    let tokenizer = whisper("tokenizer.json");
+    let check = |files: &[(&str, &str)], contract: &str, node: &str, has_tokenizer: bool| {
+        let source = folder.path().join("source");
+        let _ = fs::remove_dir_all(&source);
+        publish(&source, files);
+        if has_tokenizer {
+            publish(&source, &[(&tokenizer, "tokenizer.json")]);
+        }
+        let (package, text) = written(folder.path(), &["source"]);
+        assert_eq!(package.manifest.contract, contract, "{text}");
+        assert!(text.contains(&format!("for the node {node}")), "{text}");
+    };
+    let model = "model.pte";
+    check(&[(&whisper("token/model.pte"), model)], "whisper", "asr", true);
+    check(&[(&whisper("padded/model.pte"), model)], "whisper-padded", "asr", true);
+    let name = "whisper_tiny_xnnpack.pte";
+    check(&[(&whisper(&format!("positions/{name}")), name)], "whisper-rne@0.8", "asr", true);
+    let parts = ["whisper_tiny_encoder.pte", "whisper_tiny_decoder.pte"];
+    let paths = parts.map(|part| whisper(&format!("whole/{part}")));
+    let parts = [(&*paths[0], parts[0]), (&*paths[1], parts[1])];
+    check(&parts, "whisper-rne@0.6", "asr", true);
+    let data = "nodes/speech/tests/data";
+    let sentence_piece = ("runtime/text/tests/data/bpe.model", "tokenizer.model");
+    for (file, contract) in [("tdt", "parakeet_tdt"), ("rnnt", "parakeet_rnnt")] {
+        let program = format!("{data}/parakeet/{file}.pte");
+        check(&[(&program, model), sentence_piece], contract, "asr", false);
+    }
+    check(&[(&format!("{data}/fsmn/fsmn.pte"), "fsmn-vad_xnnpack.pte")], "fsmn_vad", "vad", false);
+    let silero = "pipelines/models/vad/vad_portable.pte";
+    check(&[(silero, "silero_vad.pte")], "silero_vad", "vad", false);
+}
+
+#[test]
+fn models_in_the_cache_of_the_hub_are_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let hub = folder.path().join("models--org--yolo");
+    let snapshot = hub.join("snapshots/0123abcd");
+    publish(&snapshot.join("xnnpack"), &[("nodes/vision/tests/data/dense.pte", "yolo.pte")]);
+    publish(&hub.join("refs"), &[]);
+    fs::write(hub.join("refs/v0.9"), "0123abcd").unwrap();
+    let run = |args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_afferent"));
+        command.current_dir(folder.path()).env("HF_HUB_CACHE", folder.path());
+        let Output { status, stdout, stderr } =
+            command.arg("package").args(args).args(["-o", "out"]).output().unwrap();
+        let text = String::from_utf8([stdout, stderr].concat()).unwrap();
+        (text, status.success())
+    };
+    let (told, success) = run(&["org/yolo"]);
+    assert!(!success && told.contains("download it with `hf download org/yolo`"), "{told}");
+    let (told, success) = run(&["org/yolo@v0.8"]);
+    assert!(!success && told.contains("hf download org/yolo --revision v0.8"), "{told}");
+    let (told, success) = run(&["org/yolo@v0.9"]);
+    let programs = snapshot.join("xnnpack").display().to_string();
+    assert!(!success && told.contains("name one of them") && told.contains(&programs), "{told}");
+    publish(&snapshot, &[("nodes/vision/tests/data/dense.pte", "yolo.pte")]);
+    let (told, success) = run(&["org/yolo@v0.9"]);
+    assert!(success && told.contains("for the node detect"), "{told}");
+}
+
 #[test]
 fn what_is_not_recognized_is_said() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,18 +1,21 @@
 //! `afferent model info`: prints the contents of a program.
 
-use std::process::ExitCode;
+use std::{process::ExitCode, sync::Arc};
 
 use afferent_inspect::{
     DelegateContents, MethodContents, NamedBytes, ProgramContents, ValueContents,
 };
+use afferent_package::Contract;
+use afferent_runtime::ModelFile;
 use clap::Args;
 
 use super::ProgramFile;
-use crate::{App, table::aligned};
+use crate::{App, package::recognize::contracts_of, table::aligned};
 
 /// Prints the contents of a program: inputs and outputs, operators with the number of their calls,
 /// delegates with their compile specs, planned memory by memory id, constants, mutable buffers,
-/// named data and segments. Marks operators and backends that this build does not have.
+/// named data and segments, and the nodes that run a model of this program alone. Marks operators and
+/// backends that this build does not have.
 #[derive(Args)]
 #[command(after_help = "Examples:
   afferent model info model.pte
@@ -33,8 +36,18 @@ pub(crate) fn info(app: &App, args: &InfoArgs) -> anyhow::Result<ExitCode> {
         crate::print(&format!("{}\n", serde_json::to_string_pretty(&contents)?))?;
     } else {
         crate::print(&text(&contents))?;
+        crate::print(&section("contract", &contract_rows(app, &file)))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Contracts that the program may have, with the nodes that run it.
+fn contract_rows(app: &App, file: &Arc<ModelFile>) -> Vec<[String; 2]> {
+    let found = contracts_of(app, file);
+    let row = |one: &Contract| {
+        [one.contract.to_owned(), format!("task {}, for the node {}", one.task, one.node)]
+    };
+    found.iter().map(row).collect()
 }
 
 fn text(contents: &ProgramContents) -> String {

@@ -7,6 +7,7 @@ use std::{
 };
 
 use afferent_nodes_vision::ultralytics::Metadata;
+use afferent_package::TOKENIZER_FILES;
 use anyhow::{Context, ensure};
 use serde_json::Value;
 
@@ -26,9 +27,6 @@ pub(super) struct Companions {
     /// Name of the tokenizer file.
     pub(super) tokenizer: Option<String>,
 }
-
-/// Names of tokenizer files.
-const TOKENIZERS: &[&str] = &["tokenizer.json", "tokenizer.model"];
 
 /// Tasks of Ultralytics, and of model.yaml.
 const TASKS: &[(&str, &str)] = &[
@@ -56,7 +54,9 @@ impl Companions {
                     continue;
                 }
                 name => {
-                    if TOKENIZERS.contains(&name) && found.tokenizer.is_none() {
+                    let rank = |name: &str| TOKENIZER_FILES.iter().position(|one| *one == name);
+                    let best = found.tokenizer.as_deref().and_then(rank).unwrap_or(usize::MAX);
+                    if rank(name).is_some_and(|rank| rank < best) {
                         found.tokenizer = Some(name.to_owned());
                     }
                     continue;

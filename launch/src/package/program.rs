@@ -7,32 +7,11 @@ use std::{
 };
 
 use afferent_inspect::{MethodContents, ProgramContents};
-use afferent_package::Variant;
+use afferent_package::{Variant, precision_in_name, roles};
 use afferent_runtime::ModelFile;
 use anyhow::{bail, ensure};
 
 use crate::App;
-
-/// Words in names of files that say the backend.
-const BACKENDS: &[&str] =
-    &["coreml", "cuda", "metal", "mlx", "mps", "portable", "qnn", "vulkan", "xnnpack"];
-
-/// Words in names of files that say the precision.
-const PRECISIONS: &[&str] = &[
-    "8da4w",
-    "8da8w",
-    "bf16",
-    "fp16",
-    "fp32",
-    "int4",
-    "int8",
-    "q4",
-    "q8",
-    "qat",
-    "qlora",
-    "quantized",
-    "spinquant",
-];
 
 /// A program and its properties.
 pub(super) struct Program {
@@ -76,6 +55,13 @@ impl Program {
         paths.iter().map(program).collect()
     }
 
+    /// A program without data, whose file is known.
+    pub(super) fn of_file(file: Arc<ModelFile>, contents: ProgramContents) -> Self {
+        let path = file.path().to_owned();
+        let (backend, precision) = (backend(&contents), precision_of(&path, &contents));
+        Self { path, file, contents, backend, precision, data: Vec::new() }
+    }
+
     /// Name of the file.
     pub(super) fn name(&self) -> &str {
         super::file_name(&self.path)
@@ -108,17 +94,10 @@ fn backend(contents: &ProgramContents) -> String {
     found.map_or_else(|| Variant::PORTABLE.to_owned(), |delegate| delegate.backend.clone())
 }
 
-/// Words of the name of a file, in lower case.
-fn words(path: &Path) -> Vec<String> {
-    let stem = path.file_stem().unwrap_or_default().to_string_lossy().to_lowercase();
-    stem.split(['_', '-', '.']).filter(|word| !word.is_empty()).map(str::to_owned).collect()
-}
-
 /// Precision in the name of the file, or that of the inputs and outputs.
 fn precision_of(path: &Path, contents: &ProgramContents) -> String {
-    let words = words(path);
-    if let Some(word) = words.iter().find(|word| PRECISIONS.contains(&word.as_str())) {
-        return word.clone();
+    if let Some(word) = precision_in_name(path) {
+        return word;
     }
     let values = contents.methods.iter().flat_map(|one| one.outputs.iter().chain(&one.inputs));
     let dtypes: BTreeSet<&str> =
@@ -139,55 +118,12 @@ pub(super) fn groups(programs: &[Program]) -> Vec<(String, Vec<&Program>)> {
             None => groups.push((signature, vec![program])),
         }
     }
-    let names: Vec<Vec<String>> =
-        groups.iter().map(|(_, variants)| words(&variants[0].path)).collect();
-    let roles = roles(&names);
+    let paths: Vec<&Path> = groups.iter().map(|(_, variants)| &*variants[0].path).collect();
+    let roles = roles(&paths);
     for ((key, variants), role) in groups.iter_mut().zip(roles) {
         *key = role.map_or_else(|| "variants".to_owned(), |role| format!("programs.{role}"));
         // Stable: otherwise in the order of their names.
         variants.sort_by_key(|program| program.backend == Variant::PORTABLE);
     }
     groups
-}
-
-/// Role of each program by the words of its name: without those of backends and precisions, and without
-/// the words that all begin with. `None` for a single program.
-fn roles(names: &[Vec<String>]) -> Vec<Option<String>> {
-    if names.len() < 2 {
-        return vec![None; names.len()];
-    }
-    let is_role =
-        |word: &&String| !BACKENDS.contains(&word.as_str()) && !PRECISIONS.contains(&word.as_str());
-    let named: Vec<Vec<&String>> =
-        names.iter().map(|words| words.iter().filter(is_role).collect()).collect();
-    let shortest = named.iter().map(Vec::len).min().unwrap_or(0);
-    let is_common = |at: &usize| named.iter().all(|words| words[*at] == named[0][*at]);
-    let common = (0..shortest).take_while(is_common).count();
-    let join = |words: &[&String]| words.iter().map(|word| &***word).collect::<Vec<_>>().join("_");
-    let short: Vec<String> = named.iter().map(|words| join(&words[common..])).collect();
-    let is_clear = short.iter().all(|role| !role.is_empty())
-        && short.iter().collect::<BTreeSet<_>>().len() == short.len();
-    let whole = || names.iter().map(|words| words.join("_"));
-    let roles: Vec<String> = if is_clear { short } else { whole().collect() };
-    roles.into_iter().map(Some).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn roles_are_the_words_that_differ() {
-        let check = |names: &[&str], expected: &[&str]| {
-            let words: Vec<Vec<String>> = names.iter().map(|name| words(Path::new(name))).collect();
-            let found: Vec<String> = roles(&words).into_iter().flatten().collect();
-            assert_eq!(found, expected, "{names:?}");
-        };
-        check(&["encoder.pte", "decoder.pte"], &["encoder", "decoder"]);
-        let names = ["whisper_tiny_encoder_xnnpack_fp32.pte", "whisper_tiny_decoder_xnnpack.pte"];
-        check(&names, &["encoder", "decoder"]);
-        check(&["model.pte", "model_preprocessor.pte"], &["model", "model_preprocessor"]);
-        check(&["a-fp32.pte", "a-int8.pte"], &["a_fp32", "a_int8"]);
-        check(&["vad.pte"], &[]);
-    }
 }

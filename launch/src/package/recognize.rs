@@ -1,10 +1,16 @@
 //! Contracts of programs, among those that the nodes of this build accept.
 
+use std::sync::Arc;
+
 use afferent_core::ScalarType;
-use afferent_inspect::{TensorContents, ValueContents};
-use afferent_nodes_vision::contracts::{self, Contract, TensorSpec};
+use afferent_inspect::{ProgramContents, TensorContents, ValueContents};
+use afferent_nodes_speech::contracts as speech;
+use afferent_nodes_vision::contracts::{self, TensorSpec};
+use afferent_package::Contract;
+use afferent_runtime::ModelFile;
 
 use super::{companions::Companions, program::Program};
+use crate::App;
 
 /// Task and contract of a model, and the node that runs it, if one is known.
 pub(super) struct Named {
@@ -23,10 +29,8 @@ impl Named {
     }
 }
 
-/// Forms of other models than those of images, for messages.
+/// Forms of other models than those of images and speech, for messages.
 const ACCEPTED: &[&str] = &[
-    "vad: (f32[1, samples], f32 state) -> (f32[1, 1], f32 state)",
-    "wake_word, asr: (f32 features, f32 state) -> (f32[rows, labels], f32 state)",
     "log_mel: f32[1, samples] -> f32[1, rows, bins], with sample_rate, window_size, context_size and \
      hop_size",
     "turn_detector: f32[1, window_size] -> f32[1, 1], with sample_rate and window_size",
@@ -34,65 +38,76 @@ const ACCEPTED: &[&str] = &[
      get_max_context_len or get_max_seq_len",
 ];
 
-/// Contracts that the program may have.
-pub(super) fn contracts(program: &Program, companions: &Companions) -> Vec<Contract> {
-    let Some(forward) = program.method("forward") else { return Vec::new() };
-    let tensors = |values: &[ValueContents]| -> Option<Vec<TensorSpec>> {
-        values.iter().map(|value| value.tensor.as_ref().map(spec)).collect()
+/// Contracts that a model of these programs may have. `groups` holds the variants of each program by its
+/// key in model.yaml.
+pub(super) fn contracts(
+    groups: &[(String, Vec<&Program>)],
+    companions: &Companions,
+) -> Vec<Contract> {
+    let role = |key: &str| key.strip_prefix("programs.").unwrap_or_default().to_owned();
+    let roles: Vec<String> = groups.iter().map(|(key, _)| role(key)).collect();
+    let files = groups.iter().map(|(_, variants)| &*variants[0].file);
+    let programs: Vec<(&str, &ModelFile)> = roles.iter().map(String::as_str).zip(files).collect();
+    let mut found = match groups {
+        [(_, variants)] => of_images(variants[0], companions),
+        _ => Vec::new(),
     };
-    let of_images = || {
-        let (inputs, outputs) = (tensors(&forward.inputs)?, tensors(&forward.outputs)?);
-        Some(contracts::recognize(&inputs, &outputs, companions.labels.len()))
-    };
-    let mut found = of_images().unwrap_or_default();
     // An Ultralytics export says its task.
     if let Some(task) = &companions.task {
         found.retain(|one| one.task == task);
     }
     if found.is_empty() {
-        found = sound(program, &forward.inputs, &forward.outputs);
+        found = speech::recognize(&programs);
     }
-    if found.is_empty() && afferent_text::Contract::from_file(&program.file).is_ok() {
-        let (node, task, contract) = ("llm", "chat", "llama");
-        found.push(Contract { node, task, contract, has_labels: false });
+    match programs.as_slice() {
+        [(_, file)] if found.is_empty() => of_program(file),
+        _ => found,
     }
-    found
 }
 
-/// Contracts of models for sound.
-fn sound(program: &Program, inputs: &[ValueContents], outputs: &[ValueContents]) -> Vec<Contract> {
-    let float = |value: &ValueContents| -> Option<Vec<usize>> {
-        let tensor = value.tensor.as_ref()?;
-        (tensor.dtype == "f32" && tensor.shape == "static").then(|| tensor.sizes.clone())
+/// Contract of one program, by its methods alone.
+pub(crate) fn contracts_of(app: &App, file: &Arc<ModelFile>) -> Vec<Contract> {
+    let contents = ProgramContents::of(file, app.models());
+    let program = Program::of_file(Arc::clone(file), contents);
+    contracts(&[("variants".to_owned(), vec![&program])], &Companions::default())
+}
+
+/// Contracts of models for images.
+fn of_images(program: &Program, companions: &Companions) -> Vec<Contract> {
+    let Some(forward) = program.method("forward") else { return Vec::new() };
+    let tensors = |values: &[ValueContents]| -> Option<Vec<TensorSpec>> {
+        values.iter().map(|value| value.tensor.as_ref().map(spec)).collect()
     };
-    let floats = |values: &[ValueContents]| -> Option<Vec<Vec<usize>>> {
-        values.iter().map(float).collect()
+    let found = || {
+        let (inputs, outputs) = (tensors(&forward.inputs)?, tensors(&forward.outputs)?);
+        Some(contracts::recognize(&inputs, &outputs, companions.labels.len()))
     };
-    let (Some(inputs), Some(outputs)) = (floats(inputs), floats(outputs)) else {
-        return Vec::new();
+    found().unwrap_or_default()
+}
+
+/// Contract of a program for features, turns, or text.
+fn of_program(file: &ModelFile) -> Vec<Contract> {
+    let contract =
+        |node, task, contract| vec![Contract { node, task, contract, has_labels: false }];
+    let has = |name: &str| file.metadata_int(name).is_some();
+    let sizes = || {
+        let signature = file.signature("forward").ok()?;
+        let (inputs, outputs) = (signature.tensor_inputs()?, signature.tensor_outputs()?);
+        let ([input], [result]) = (inputs.as_slice(), outputs.as_slice()) else { return None };
+        Some((input.sizes.len(), result.sizes.clone()))
     };
-    let contract = |node, task, contract, has_labels| Contract { node, task, contract, has_labels };
-    let has = |name: &str| program.file.metadata_int(name).is_some();
-    match (inputs.as_slice(), outputs.as_slice()) {
-        ([input, state], [result, next]) if state == next => match result.as_slice() {
-            [1, 1] if matches!(input.as_slice(), [1, _]) => {
-                vec![contract("vad", "voice_activity", "silero_vad", false)]
+    if has("window_size") && has("sample_rate") {
+        match sizes().as_ref().map(|(rank, result)| (rank, result.as_slice())) {
+            Some((2, [1, 1])) => return contract("turn_detector", "end_of_turn", "end_of_turn"),
+            Some((2, [1, _, _])) if has("hop_size") => {
+                return contract("log_mel", "features", "log_mel");
             }
-            _ => vec![
-                contract("wake_word", "keyword_spotting", "keyword_scores", true),
-                contract("asr", "speech_recognition", "streaming_ctc", true),
-            ],
-        },
-        ([input], [result]) if input.len() == 2 && has("window_size") && has("sample_rate") => {
-            match result.as_slice() {
-                [1, 1] => vec![contract("turn_detector", "end_of_turn", "end_of_turn", false)],
-                [1, _, _] if has("hop_size") => {
-                    vec![contract("log_mel", "features", "log_mel", false)]
-                }
-                _ => Vec::new(),
-            }
+            _ => {}
         }
-        _ => Vec::new(),
+    }
+    match afferent_text::Contract::from_file(file) {
+        Ok(_) => contract("llm", "chat", "llama"),
+        Err(_) => Vec::new(),
     }
 }
 
@@ -124,7 +139,8 @@ pub(super) fn explanation(programs: &[Program], groups: usize) -> String {
         let lines = signature.lines().map(str::to_owned).chain(constants);
         lines.for_each(|line| text += &format!("  {line}\n"));
     }
-    text += "\nexpected is one program with a method forward:\n";
-    contracts::ACCEPTED.iter().chain(ACCEPTED).for_each(|line| text += &format!("  {line}\n"));
+    text += "\nexpected is a program with a method forward, where no other is named:\n";
+    let accepted = contracts::ACCEPTED.iter().chain(speech::ACCEPTED).chain(ACCEPTED);
+    accepted.for_each(|line| text += &format!("  {line}\n"));
     text
 }

@@ -6,8 +6,8 @@ mod pause;
 mod recognizer;
 mod segments;
 mod transcripts;
-mod transducer;
-mod whisper;
+pub(crate) mod transducer;
+pub(crate) mod whisper;
 
 use std::{path::PathBuf, time::Duration};
 

@@ -15,6 +15,7 @@
 //! To add a node, write `src/<node>.rs` and add its lines below.
 
 mod asr;
+pub mod contracts;
 mod fake_asr;
 mod fake_llm;
 mod fake_tts;

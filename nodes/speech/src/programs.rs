@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use afferent_core::{Element, Error, ScalarType, Tensor, TensorView, bf16, f16};
 use afferent_graph::{NodeError, OpenCx};
 use afferent_package::{ModelPackage, TOKENIZER_FILES};
-use afferent_runtime::{Input, Model, ModelOptions, ModelOutputs, RunOptions, Signature};
+use afferent_runtime::{
+    Input, Model, ModelFile, ModelOptions, ModelOutputs, RunOptions, Signature,
+};
 use afferent_text::Tokenizer;
 
 /// The programs of a package.
@@ -43,19 +45,18 @@ impl Programs {
     /// The method with one of `names`, or else the method `forward` of the program with one of the
     /// names as its role.
     pub(crate) fn find(&self, names: &[&str]) -> Option<Step> {
-        let has = |model: &Model, name: &str| model.file().program().method(name).is_some();
-        let methods = names.iter().flat_map(|name| {
-            let all = self.models.iter().enumerate();
-            all.filter(move |(_, (_, model))| has(model, name)).map(move |(at, _)| (at, *name))
-        });
-        let roles = names.iter().flat_map(|name| {
-            let all = self.models.iter().enumerate();
-            all.filter(move |(_, (role, model))| role == name && has(model, "forward"))
-                .map(|(at, _)| (at, "forward"))
-        });
-        let (program, method) = methods.chain(roles).next()?;
-        let signature = self.models[program].1.file().signature(method).ok()?;
-        Some(Step { program, method: method.to_owned(), signature })
+        Step::find(&self.files(), names)
+    }
+
+    /// Files of the programs, by their role.
+    pub(crate) fn files(&self) -> Vec<(&str, &ModelFile)> {
+        self.models.iter().map(|(role, model)| (role.as_str(), &**model.file())).collect()
+    }
+
+    /// Checks that `model.yaml`, if there is one, has the contract that was told from the programs.
+    pub(crate) fn expect_contract(&self, contract: &'static str) -> Result<(), NodeError> {
+        let checked = self.package.expect_contract(contract);
+        checked.map_err(|error| self.error(error.to_string()))
     }
 
     /// Opens the tokenizer of the package.
@@ -128,6 +129,35 @@ impl Programs {
 }
 
 impl Step {
+    /// The method with one of `names`, or else the method `forward` of the program with one of the
+    /// names as its role.
+    pub(crate) fn find(programs: &[(&str, &ModelFile)], names: &[&str]) -> Option<Self> {
+        let has = |file: &ModelFile, name: &str| file.program().method(name).is_some();
+        let methods = names.iter().flat_map(|name| {
+            let all = programs.iter().enumerate();
+            all.filter(move |(_, (_, file))| has(file, name)).map(move |(at, _)| (at, *name))
+        });
+        let roles = names.iter().flat_map(|name| {
+            let all = programs.iter().enumerate();
+            all.filter(move |(_, (role, file))| role == name && has(file, "forward"))
+                .map(|(at, _)| (at, "forward"))
+        });
+        let (program, method) = methods.chain(roles).next()?;
+        let signature = programs[program].1.signature(method).ok()?;
+        Some(Self { program, method: method.to_owned(), signature })
+    }
+
+    /// True if the inputs have these types (i: integers, f: floating-point) and ranks, such as `i2`.
+    pub(crate) fn has_inputs(&self, forms: &[&str]) -> bool {
+        let Some(inputs) = self.inputs() else { return false };
+        let form = |(dtype, sizes, _): &(ScalarType, &[usize], bool)| match *dtype {
+            ScalarType::Long | ScalarType::Int => format!("i{}", sizes.len()),
+            dtype if is_float(dtype) => format!("f{}", sizes.len()),
+            _ => String::new(),
+        };
+        inputs.iter().map(form).eq(forms.iter().map(|form| (*form).to_owned()))
+    }
+
     /// Tensor specifications of the inputs, if all are tensors.
     pub(crate) fn inputs(&self) -> Option<Vec<(ScalarType, &[usize], bool)>> {
         let inputs = self.signature.tensor_inputs()?;

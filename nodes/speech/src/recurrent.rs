@@ -27,19 +27,21 @@ pub(crate) struct RecurrentModel {
 }
 
 impl RecurrentModel {
-    /// Loads the package at `path`, which must have the task `task`.
+    /// Loads the package at `path`, which must have the task `task` and the contract `contract`.
     pub(crate) fn open(
         path: &Path,
         task: &'static str,
+        contract: &'static str,
         cx: &OpenCx,
     ) -> Result<(Self, ModelPackage), NodeError> {
         let failed = |reason: String| NodeError::Model { path: path.to_owned(), reason };
         let package = ModelPackage::open(path).map_err(|error| failed(error.to_string()))?;
-        package.expect_task(task).map_err(|error| failed(error.to_string()))?;
+        let checked = package.expect_task(task).and_then(|()| package.expect_contract(contract));
+        checked.map_err(|error| failed(error.to_string()))?;
         let model = package.load(cx.services.need::<afferent_runtime::ModelOptions>()?);
         let model = model.map_err(|error| failed(error.to_string()))?;
         let Contract { input: input_sizes, result: result_sizes, state: state_sizes } =
-            contract(&model, model.options().memory_limit).map_err(failed)?;
+            contract_of(&model, model.options().memory_limit).map_err(failed)?;
         let state = || {
             let state = Tensor::try_zeros(ScalarType::Float, &state_sizes);
             state.map_err(|error| failed(error.to_string()))
@@ -139,7 +141,7 @@ struct Contract {
 /// Checks the contract of `model` and returns its sizes. No tensor may exceed `limit` bytes: the
 /// memory limit of the model covers planned memory, but not the inputs and outputs that the caller
 /// keeps.
-fn contract(model: &Model, limit: usize) -> Result<Contract, String> {
+fn contract_of(model: &Model, limit: usize) -> Result<Contract, String> {
     let plan = model.file().method("forward").map_err(|error| error.to_string())?;
     let expected = "forward must take (input, state) and return (result, state), all f32 tensors of fixed size";
     let tensor = |ids: afferent_runtime::program::Vector<'_, u32>, at: usize| match ids
@@ -179,7 +181,8 @@ mod tests {
         let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../pipelines/models/vad"));
         let cx =
             OpenCx::with_service(afferent_runtime::ModelOptions::new(afferent_kernels::KERNELS));
-        let (mut model, _) = RecurrentModel::open(path, "voice_activity", &cx).unwrap();
+        let (mut model, _) =
+            RecurrentModel::open(path, "voice_activity", "silero_vad", &cx).unwrap();
         let len = model.input_sizes().iter().product();
         for value in [f32::NAN, f32::INFINITY, 1e30, -1e3] {
             model.run(&vec![value; len]).unwrap();
@@ -194,11 +197,11 @@ mod tests {
         let package = ModelPackage::open(path).unwrap();
         let model =
             package.load(&afferent_runtime::ModelOptions::new(afferent_kernels::KERNELS)).unwrap();
-        let Contract { input, state, .. } = contract(&model, usize::MAX).unwrap();
+        let Contract { input, state, .. } = contract_of(&model, usize::MAX).unwrap();
         let bytes = |sizes: &[usize]| 4 * sizes.iter().product::<usize>();
-        assert!(contract(&model, bytes(&input).max(bytes(&state))).is_ok());
+        assert!(contract_of(&model, bytes(&input).max(bytes(&state))).is_ok());
         let limit = bytes(&state) - 1;
-        let error = contract(&model, limit).map(|_| ()).unwrap_err();
+        let error = contract_of(&model, limit).map(|_| ()).unwrap_err();
         assert!(error.ends_with(&format!("bytes; the limit is {limit}")), "{error}");
     }
 }

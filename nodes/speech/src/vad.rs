@@ -1,6 +1,6 @@
 //! Voice activity detection.
 
-mod fsmn;
+pub(crate) mod fsmn;
 mod gate;
 mod speech_model;
 

@@ -95,7 +95,8 @@ impl Node for WakeWord {
     }
 
     fn open(params: WakeWordParams, cx: &OpenCx) -> Result<Self, NodeError> {
-        let (model, package) = RecurrentModel::open(&params.model, "keyword_spotting", cx)?;
+        let (model, package) =
+            RecurrentModel::open(&params.model, "keyword_spotting", "keyword_scores", cx)?;
         let labels = package.manifest.labels;
         if labels.len() < 2 {
             return Err(model.error("model.yaml must define `labels`: [background, phrase, ...]"));

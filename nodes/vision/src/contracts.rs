@@ -1,6 +1,7 @@
 //! Contracts of the models that the nodes of this crate accept, by the tensors of a program.
 
 use afferent_core::ScalarType;
+use afferent_package::Contract;
 
 use crate::{
     body_pose::layout::Layout as Pose,
@@ -19,19 +20,6 @@ pub struct TensorSpec {
     pub dim_order: Vec<u8>,
     /// Type of the elements.
     pub dtype: ScalarType,
-}
-
-/// A contract that a program may have.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Contract {
-    /// Node that runs the model.
-    pub node: &'static str,
-    /// `task` in `model.yaml`.
-    pub task: &'static str,
-    /// `contract` in `model.yaml`.
-    pub contract: &'static str,
-    /// True if the classes of the model may have names.
-    pub has_labels: bool,
 }
 
 /// Forms of `forward` that are recognized, for messages.

@@ -34,6 +34,7 @@
 //! Begin with [`ModelPackage::open`]; [`Manifest`] has all fields of `model.yaml`.
 
 mod cache;
+mod contract;
 mod folder;
 mod image;
 mod manifest;
@@ -41,6 +42,7 @@ mod package;
 mod roles;
 
 pub use cache::{ModelCache, StoreError, copy_and_hash};
+pub use contract::Contract;
 pub use folder::TOKENIZER_FILES;
 pub use image::{Color, ImageInput, Resampling, Resize};
 pub use manifest::{Chat, Decision, Decoder, Manifest, Quality, Threshold, Tool, Variant};

@@ -49,6 +49,20 @@ pub enum PackageError {
         /// Required task.
         needed: &'static str,
     },
+    /// The contract in `model.yaml` is not that of the programs.
+    #[error(
+        "{}: `contract` is {found}, but the programs have the contract {needed}; correct the line in \
+         model.yaml, or use another program",
+        path.display()
+    )]
+    Contract {
+        /// Path of the package.
+        path: PathBuf,
+        /// Contract in `model.yaml`.
+        found: String,
+        /// Contract of the programs.
+        needed: &'static str,
+    },
     /// The package lacks a program.
     #[error("{}: model.yaml has no {needed}; it has {found}", path.display())]
     NoProgram {
@@ -126,7 +140,8 @@ impl ModelPackage {
         }
         let file = path.join("model.yaml");
         if !file.exists() {
-            return Ok(Self { folder: path.to_owned(), manifest: folder::manifest_of(path)? });
+            let manifest = folder::manifest_of(path)?;
+            return Ok(Self { folder: path.to_owned(), manifest });
         }
         let text =
             fs::read_to_string(&file).map_err(|error| read_failed(&file, error.to_string()))?;
@@ -173,6 +188,19 @@ impl ModelPackage {
         }
         let (path, found) = (self.folder.clone(), self.manifest.task.clone());
         Err(PackageError::Task { path, found, needed: task })
+    }
+
+    /// Checks that the contract of the package is `contract`, which was told from its programs. A package
+    /// without a manifest has no contract and is accepted.
+    ///
+    /// # Errors
+    /// [`PackageError::Contract`].
+    pub fn expect_contract(&self, contract: &'static str) -> Result<(), PackageError> {
+        if self.is_bare() || self.manifest.contract == contract {
+            return Ok(());
+        }
+        let (path, found) = (self.folder.clone(), self.manifest.contract.clone());
+        Err(PackageError::Contract { path, found, needed: contract })
     }
 
     /// Loads the method `forward` of the first of `variants` whose backend is available.

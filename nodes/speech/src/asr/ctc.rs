@@ -50,7 +50,8 @@ impl Ctc {
     /// Loads the package or program of `params`.
     pub(super) fn open(params: &AsrParams, cx: &OpenCx) -> Result<Self, NodeError> {
         check_parameters(params)?;
-        let (model, package) = RecurrentModel::open(&params.model, "speech_recognition", cx)?;
+        let (model, package) =
+            RecurrentModel::open(&params.model, "speech_recognition", "streaming_ctc", cx)?;
         let number = |name: &str| {
             let value = model.metadata_int(name).and_then(|value| usize::try_from(value).ok());
             value

@@ -5,11 +5,11 @@ use std::time::Duration;
 use afferent_core::{ScalarType, Tensor, TensorView};
 use afferent_graph::{Cx, NodeError};
 use afferent_messages::SampleRate;
-use afferent_runtime::{Input, ModelOutputs};
+use afferent_runtime::{Input, ModelFile, ModelOutputs};
 use afferent_text::Tokenizer;
 
 use super::segments::{Recognized, SegmentModel, SegmentWord};
-use crate::programs::{Programs, Step, is_float, tensor_of};
+use crate::programs::{Programs, Step, tensor_of};
 
 /// Rows that each duration index of TDT stands for. They are not in the file.
 const DURATIONS: [usize; 5] = [0, 1, 2, 3, 4];
@@ -35,6 +35,36 @@ pub(super) struct Transducer {
     max_samples: usize,
 }
 
+/// Methods of a transducer.
+struct Methods {
+    preprocessor: Step,
+    encoder: Step,
+    predict: Step,
+    joint: Step,
+}
+
+impl Methods {
+    /// Finds the methods, and checks the types of their inputs.
+    fn find(programs: &[(&str, &ModelFile)]) -> Option<Self> {
+        let find = |name: &str, forms: &[&str]| {
+            Step::find(programs, &[name]).filter(|step| step.has_inputs(forms))
+        };
+        Some(Self {
+            preprocessor: find("preprocessor", &["f1", "i1"])?,
+            encoder: find("encoder", &["f3", "i1"])?,
+            predict: find("decoder_step", &["i2", "f3", "f3"])?,
+            joint: find("joint", &["f3", "f3"])?,
+        })
+    }
+}
+
+/// Contract of the programs, if they are a transducer.
+pub(crate) fn contract(programs: &[(&str, &ModelFile)]) -> Option<&'static str> {
+    let methods = Methods::find(programs)?;
+    let has_durations = methods.joint.signature.outputs.len() > 1;
+    Some(if has_durations { "parakeet_tdt" } else { "parakeet_rnnt" })
+}
+
 /// Token with the row at which it was said, and the rows until the next.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Said {
@@ -46,22 +76,18 @@ struct Said {
 impl Transducer {
     /// Checks the methods of `programs`.
     pub(super) fn open(mut programs: Programs) -> Result<Self, NodeError> {
-        let find = |names: &[&str], forms: &[&str]| {
-            let step = programs.find(names).filter(|step| fits(step, forms));
-            step.ok_or_else(|| {
-                programs.error(format!(
-                    "a transducer needs preprocessor(f32[n], i64[1]), encoder(mel[1, bands, n], \
-                     i64[1]), decoder_step(i64[1, 1], h[layers, 1, n], c[layers, 1, n]) and joint(f[1, \
-                     1, n], g[1, 1, n]); {} has another form, or is missing: {}",
-                    names[0],
-                    programs.methods()
-                ))
-            })
+        let Some(Methods { preprocessor, encoder, predict, joint }) =
+            Methods::find(&programs.files())
+        else {
+            return Err(programs.error(format!(
+                "a transducer needs preprocessor(f32[n], i64[1]), encoder(mel[1, bands, n], i64[1]), \
+                 decoder_step(i64[1, 1], h[layers, 1, n], c[layers, 1, n]) and joint(f[1, 1, n], g[1, \
+                 1, n]); the package has {}",
+                programs.methods()
+            )));
         };
-        let preprocessor = find(&["preprocessor"], &["f1", "i1"])?;
-        let encoder = find(&["encoder"], &["f3", "i1"])?;
-        let predict = find(&["decoder_step"], &["i2", "f3", "f3"])?;
-        let joint = find(&["joint"], &["f3", "f3"])?;
+        let has_durations = joint.signature.outputs.len() > 1;
+        programs.expect_contract(if has_durations { "parakeet_tdt" } else { "parakeet_rnnt" })?;
         for step in [&preprocessor, &encoder, &predict, &joint] {
             programs.load(step)?;
         }
@@ -205,17 +231,6 @@ impl SegmentModel for Transducer {
         })?;
         Ok(Recognized { words: self.words(&said)?, language: String::new() })
     }
-}
-
-/// True if the inputs of `step` have these types (i: i64, f: floating-point) and ranks.
-fn fits(step: &Step, forms: &[&str]) -> bool {
-    let Some(inputs) = step.inputs() else { return false };
-    let form = |(dtype, sizes, _): &(ScalarType, &[usize], bool)| match *dtype {
-        ScalarType::Long => format!("i{}", sizes.len()),
-        dtype if is_float(dtype) => format!("f{}", sizes.len()),
-        _ => String::new(),
-    };
-    inputs.iter().map(form).eq(forms.iter().map(|form| (*form).to_owned()))
 }
 
 /// Copy of a tensor: an output is overwritten by the next run.

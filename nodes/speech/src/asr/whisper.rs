@@ -12,6 +12,7 @@ use afferent_messages::SampleRate;
 use afferent_text::{Sampler, Sampling, Tokenizer};
 use flate2::{Compression, write::ZlibEncoder};
 
+pub(crate) use self::model::contract;
 use self::{
     model::WhisperModel,
     rules::log_sum_exp,

@@ -3,7 +3,7 @@
 use afferent_core::{ScalarType, TensorView};
 use afferent_graph::NodeError;
 use afferent_messages::{AudioBlock, SampleRate};
-use afferent_runtime::Input;
+use afferent_runtime::{Input, ModelFile};
 
 use crate::programs::{Programs, Step, read_floats};
 
@@ -18,6 +18,14 @@ const MIN_WINDOWS: usize = 100;
 const NEW_WINDOWS: usize = 5;
 /// Share of each sample that is subtracted from the next one.
 const PRE_EMPHASIS: f32 = 0.97;
+
+/// Name of the contract in `model.yaml`.
+const CONTRACT: &str = "fsmn_vad";
+
+/// Contract of the programs, if they are an FSMN.
+pub(crate) fn contract(programs: &[(&str, &ModelFile)]) -> Option<&'static str> {
+    Fsmn::find(programs).map(|_| CONTRACT)
+}
 
 /// The model, and the windows of its input.
 pub(super) struct Fsmn {
@@ -38,8 +46,8 @@ impl Fsmn {
     pub(super) const CONTEXT: usize = (MIN_WINDOWS - NEW_WINDOWS) * HOP + SPAN - HOP;
 
     /// The method `forward`, if it has the form of FSMN.
-    pub(super) fn find(programs: &Programs) -> Option<Step> {
-        let step = programs.find(&["forward"])?;
+    pub(super) fn find(programs: &[(&str, &ModelFile)]) -> Option<Step> {
+        let step = Step::find(programs, &["forward"])?;
         let is_fsmn = match *step.inputs()?.as_slice() {
             [(ScalarType::Float, [most, PADDED], _)] => *most >= MIN_WINDOWS,
             _ => false,
@@ -47,7 +55,9 @@ impl Fsmn {
         (is_fsmn && matches!(step.output_sizes(0), [1, _, classes] if *classes > 1)).then_some(step)
     }
 
+    /// Loads the model.
     pub(super) fn new(mut programs: Programs, step: Step) -> Result<Self, NodeError> {
+        programs.expect_contract(CONTRACT)?;
         programs.load(&step)?;
         let phase = |n: usize| 2.0 * std::f64::consts::PI * n as f64 / SPAN as f64;
         let hann = (0..SPAN).map(|n| (0.5 - 0.5 * phase(n).cos()) as f32).collect();
@@ -93,7 +103,6 @@ mod tests {
     use afferent_runtime::ModelOptions;
     use serde_json::Value;
 
-    use super::*;
     use crate::vad::speech_model::SpeechModel;
 
     #[test]

@@ -31,11 +31,11 @@ impl SpeechModel {
     /// Loads the package or program at `path`, and tells its form by its inputs.
     pub(super) fn open(path: &Path, cx: &OpenCx) -> Result<(Self, ModelPackage), NodeError> {
         let programs = Programs::open(path, TASK, cx)?;
-        if let Some(step) = Fsmn::find(&programs) {
+        if let Some(step) = Fsmn::find(&programs.files()) {
             let package = programs.package.clone();
             return Ok((Self::Fsmn(Box::new(Fsmn::new(programs, step)?)), package));
         }
-        let (model, package) = RecurrentModel::open(path, TASK, cx)?;
+        let (model, package) = RecurrentModel::open(path, TASK, "silero_vad", cx)?;
         let number = |name: &str, default: i64| {
             let value = model.metadata_int(name).unwrap_or(default);
             usize::try_from(value)

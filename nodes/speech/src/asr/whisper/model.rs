@@ -2,7 +2,7 @@
 
 use afferent_core::{ScalarType, Tensor, TensorView};
 use afferent_graph::NodeError;
-use afferent_runtime::Input;
+use afferent_runtime::{Input, ModelFile};
 
 use crate::{
     asr::mel::WhisperMel,
@@ -57,26 +57,58 @@ enum DecoderForm {
     Padded(usize),
 }
 
+/// Methods of a Whisper, and their form.
+struct Methods {
+    encoder: Step,
+    decoder: Step,
+    form: DecoderForm,
+    /// Mel bands of the input of the encoder; `None` if it takes sound.
+    bands: Option<usize>,
+}
+
+impl Methods {
+    /// Finds the methods, and tells their form by their inputs.
+    fn find(programs: &[(&str, &ModelFile)]) -> Option<Self> {
+        let encoder = Step::find(programs, &["encoder", "encode"])?;
+        let decoder = Step::find(programs, &["text_decoder", "decoder", "decode"])?;
+        let form = decoder_form(&decoder)?;
+        let bands = match *encoder.inputs()?.as_slice() {
+            [(dtype, [_, bands, COLUMNS], _)] if is_float(dtype) => Some(*bands),
+            [(ScalarType::Float, [_], _)] => None,
+            _ => return None,
+        };
+        Some(Self { encoder, decoder, form, bands })
+    }
+
+    /// Name of the contract in `model.yaml`.
+    fn contract(&self) -> &'static str {
+        match self.form {
+            DecoderForm::Token => "whisper",
+            DecoderForm::Positions => "whisper-rne@0.8",
+            DecoderForm::Whole => "whisper-rne@0.6",
+            DecoderForm::Padded(_) => "whisper-padded",
+        }
+    }
+}
+
+/// Contract of the programs, if they are a Whisper.
+pub(crate) fn contract(programs: &[(&str, &ModelFile)]) -> Option<&'static str> {
+    Methods::find(programs).map(|methods| methods.contract())
+}
+
 impl WhisperModel {
     /// Finds the methods of `programs` and their form.
     pub(super) fn open(mut programs: Programs) -> Result<Self, NodeError> {
-        let not_whisper = || {
-            programs.error(format!(
+        let Some(methods) = Methods::find(&programs.files()) else {
+            return Err(programs.error(format!(
                 "an encoder and a decoder were expected: encoder(mel[1, 80 or 128, 3000]) or \
                  encode(f32[n]), and text_decoder(i64[1, 1], rows, i64[1]), decode(i64[1, n], i64[n], \
                  rows) or decoder(i64[1, n], rows); the package has {}",
                 programs.methods()
-            ))
+            )));
         };
-        let encoder = programs.find(&["encoder", "encode"]).ok_or_else(not_whisper)?;
-        let decoder = programs.find(&["text_decoder", "decoder", "decode"]);
-        let decoder = decoder.ok_or_else(not_whisper)?;
-        let form = decoder_form(&decoder).ok_or_else(not_whisper)?;
-        let bands = match encoder.inputs().as_deref() {
-            Some(&[(dtype, [_, bands, COLUMNS], _)]) if is_float(dtype) => Some(*bands),
-            Some(&[(ScalarType::Float, [_], _)]) => None,
-            _ => return Err(not_whisper()),
-        };
+        programs.expect_contract(methods.contract())?;
+        let Methods { encoder, decoder, form, bands } = methods;
         let vocabulary_size = decoder.output_sizes(0).last().copied().unwrap_or(0);
         let context = programs.size("get_max_seq_len").unwrap_or(MAX_POSITIONS);
         let max_tokens = match form {

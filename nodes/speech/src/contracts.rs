@@ -1,0 +1,72 @@
+//! Contracts of the models that the nodes of this crate accept, by the methods of their programs.
+
+use afferent_core::ScalarType;
+use afferent_package::Contract;
+use afferent_runtime::ModelFile;
+
+use crate::{
+    asr::{transducer, whisper},
+    programs::Step,
+    vad::fsmn,
+};
+
+/// Forms that are recognized, for messages.
+pub const ACCEPTED: &[&str] = &[
+    "vad: (f32[1, samples], f32 state) -> (f32[1, 1], f32 state), or f32[windows, 512] -> f32[1, windows, \
+     classes]",
+    "wake_word, asr: (f32 features, f32 state) -> (f32[rows, labels], f32 state)",
+    "asr, Whisper: encoder(mel[1, 80 or 128, 3000]) or encode(f32[samples]), and text_decoder(i64[1, 1], \
+     rows, i64[1]), decode(i64[1, n], i64[n], rows), decoder(i64[1, n], rows), or forward of programs \
+     encoder and decoder",
+    "asr, Parakeet: preprocessor(f32[samples], i64[1]), encoder(mel, i64[1]), decoder_step(i64[1, 1], h, \
+     c), joint(f, g)",
+];
+
+/// Contracts that the programs of a model may have, each with its role; the role of a single program is
+/// empty.
+pub fn recognize(programs: &[(&str, &ModelFile)]) -> Vec<Contract> {
+    let contract = |node, task, contract, has_labels| Contract { node, task, contract, has_labels };
+    let speech = |name| contract("asr", "speech_recognition", name, false);
+    if let Some(name) = transducer::contract(programs).or_else(|| whisper::contract(programs)) {
+        return vec![speech(name)];
+    }
+    if programs.len() > 1 {
+        return Vec::new();
+    }
+    if let Some(name) = fsmn::contract(programs) {
+        return vec![contract("vad", "voice_activity", name, false)];
+    }
+    match recurrent(programs) {
+        Some(Recurrent::Probability) => {
+            vec![contract("vad", "voice_activity", "silero_vad", false)]
+        }
+        Some(Recurrent::Scores) => vec![
+            contract("wake_word", "keyword_spotting", "keyword_scores", true),
+            contract("asr", "speech_recognition", "streaming_ctc", true),
+        ],
+        None => Vec::new(),
+    }
+}
+
+/// Result of a recurrent model.
+enum Recurrent {
+    Probability,
+    Scores,
+}
+
+/// Result of `forward(input, state) -> (result, state)`, with tensors of a fixed size.
+fn recurrent(programs: &[(&str, &ModelFile)]) -> Option<Recurrent> {
+    let step = Step::find(programs, &["forward"])?;
+    let signature = &step.signature;
+    let (inputs, outputs) = (signature.tensor_inputs()?, signature.tensor_outputs()?);
+    let ([input, state], [result, next]) = (inputs.as_slice(), outputs.as_slice()) else {
+        return None;
+    };
+    let all = [input, state, result, next];
+    let is_fixed = all.iter().all(|spec| spec.dtype == ScalarType::Float && spec.is_static);
+    match (result.sizes.as_slice(), input.sizes.as_slice()) {
+        _ if !is_fixed || state.sizes != next.sizes => None,
+        ([1, 1], [1, _]) => Some(Recurrent::Probability),
+        _ => Some(Recurrent::Scores),
+    }
+}
