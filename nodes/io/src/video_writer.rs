@@ -63,7 +63,8 @@ params! {
 /// bytes, and `video_source` does not send it again.
 ///
 /// The file and its parent folders are created when the graph starts; an existing file is overwritten.
-/// The file is completed when the stream ends or the node is dropped. Empty images are skipped.
+/// The file is completed when the stream ends or the node is dropped; it is empty if no image came. Empty
+/// images are skipped.
 ///
 /// Latency: none. Without `fps`, the first images are held until there are 8 of them.
 ///
@@ -94,6 +95,8 @@ pub struct VideoWriter {
     /// First images, until the rate is known.
     first: Vec<Packet>,
     writing: Option<Writing>,
+    /// True if the file was started, perhaps in vain.
+    is_started: bool,
     /// Images that were left out, because their place was taken or of their size.
     left_out: u64,
 }
@@ -165,6 +168,9 @@ impl VideoWriter {
         else {
             return Ok(());
         };
+        if std::mem::replace(&mut self.is_started, true) {
+            return Err(file_error(&self.params.path, "closed after an earlier error"));
+        }
         let rate = self.params.fps.map_or_else(|| Rate::of_times(&times), Rate::of);
         let quality = self.params.quality as u8;
         let path = self.path();
@@ -176,10 +182,7 @@ impl VideoWriter {
             (Kind::Y4m, Some(file)) => {
                 Box::new(y4m::Y4mFile::new(file, image, rate).map_err(fault)?)
             }
-            (Kind::Ffmpeg, None) => {
-                Box::new(ffmpeg::FfmpegFile::start(&path, image, rate).map_err(fault)?)
-            }
-            _ => return Err(file_error(&path, "closed after an earlier error")),
+            _ => Box::new(ffmpeg::FfmpegFile::start(&path, image, rate).map_err(fault)?),
         };
         let (size, format) = ([image.width(), image.height()], image.format());
         let timeline = Timeline::new(rate, start);
@@ -262,7 +265,8 @@ impl Node for VideoWriter {
         let kind = Kind::of(&params.path)?;
         let file = output::create_file(&params.path)?;
         let created = (kind != Kind::Ffmpeg).then_some(file);
-        Ok(Self { params, kind, created, first: Vec::new(), writing: None, left_out: 0 })
+        let (first, writing, is_started, left_out) = (Vec::new(), None, false, 0);
+        Ok(Self { params, kind, created, first, writing, is_started, left_out })
     }
 
     fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
@@ -437,8 +441,13 @@ mod tests {
         assert!(told("").contains("is a folder"));
         let mut bench = open(&folder.path("a.avi"), &[("fps", ParamValue::Float(1.0))]).unwrap();
         let depth = image(PixelFormat::Depth16, [4, 2], 0);
-        let error = bench.call(VideoWriter::IMAGES, Timestamp::ZERO, depth).unwrap_err();
-        assert!(error.to_string().contains("images in 16UC1 are not supported"), "{error}");
+        let mut told = || {
+            let error = bench.call(VideoWriter::IMAGES, Timestamp::ZERO, depth.clone());
+            error.unwrap_err().to_string()
+        };
+        let first = told();
+        assert!(first.contains("images in 16UC1 are not supported"), "{first}");
+        assert!(told().contains("closed after an earlier error"));
         #[cfg(target_os = "linux")]
         {
             std::os::unix::fs::symlink("/dev/full", folder.path("full.y4m")).unwrap();

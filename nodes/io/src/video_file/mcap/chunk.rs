@@ -9,13 +9,16 @@ use mcap::{
 };
 use ruzstd::decoding::StreamingDecoder;
 
+/// Decoded bytes of a chunk.
+type Decoded = Box<dyn Read + Send>;
+
 /// Decoder of one kind of compression. It gets a chunk as a whole, and decodes as much of it at a
 /// time as is asked for.
 pub(super) struct ChunkDecoder {
     name: &'static str,
-    start: fn(Cursor<Vec<u8>>) -> Result<Box<dyn Read + Send>, String>,
+    start: fn(Cursor<Vec<u8>>) -> Result<Decoded, String>,
     /// Decoder of the present chunk.
-    chunk: Option<Box<dyn Read + Send>>,
+    chunk: Option<Decoded>,
 }
 
 impl ChunkDecoder {
