@@ -21,7 +21,7 @@ use nokhwa::utils::{
 use crate::{
     CameraDevice, CameraMode,
     camera_params::{
-        CameraParams, Form, OnLost, Wanted, check_calibration, choose, device_error, form,
+        CameraParams, Form, MONO8, OnLost, Wanted, check_calibration, choose, device_error, form,
         read_calibration,
     },
     warn_rarely,
@@ -68,7 +68,7 @@ enum State {
 struct Capture {
     images: Receiver<Captured>,
     stops: Arc<AtomicBool>,
-    /// Images that the queue had no place for.
+    /// Images that the queue had no room for.
     dropped: Arc<AtomicU64>,
 }
 
@@ -106,7 +106,7 @@ fn fourcc(format: FrameFormat) -> [u8; 4] {
         FrameFormat::MJPEG => *b"MJPG",
         FrameFormat::YUYV => *b"YUYV",
         FrameFormat::NV12 => *b"NV12",
-        FrameFormat::GRAY => *b"GREY",
+        FrameFormat::GRAY => MONO8,
         FrameFormat::RAWRGB => *b"RGB3",
         FrameFormat::RAWBGR => *b"BGR3",
     }
@@ -491,7 +491,7 @@ mod tests {
             let told = check_params(&params(&[(name, value)])).unwrap_err().to_string();
             assert!(told.contains(&format!("parameter {name}: ")), "{told}");
         };
-        check("exposure", text("10ms"));
+        check("exposure", ParamValue::Duration(Duration::from_millis(10)));
         check("buffers", ParamValue::Int(8));
         check("format", text("uyvy"));
         check("format", text("16UC1"));

@@ -11,6 +11,8 @@ use afferent_messages::{Camera as Calibration, PixelFormat};
 mod calibration;
 mod mode;
 
+#[cfg(feature = "camera-nokhwa")]
+pub(crate) use mode::MONO8;
 pub(crate) use mode::{Form, Wanted, choose, form};
 
 choices! {

@@ -18,7 +18,7 @@ mod ffmpeg;
 mod rate;
 mod y4m;
 
-use rate::{Place, Rate, Timeline};
+use rate::{Rate, Slot, Timeline};
 
 choices! {
     /// Policy for an image of another size or pixel format than the first one.
@@ -58,7 +58,7 @@ params! {
 /// The file has a constant rate and begins at the first image. Without `fps`, the rate is that of the
 /// timestamps of the first 8 images, or a common rate within 2 % of it, such as 30 or 30000/1001; it is
 /// 30 if there is one image. Each image keeps its time within one period: where
-/// images are missing, the last one is repeated, and an image whose place is taken is left out, which
+/// images are missing, the last one is repeated, and an image whose slot is taken is left out, which
 /// is logged at the end. A pause of more than a minute is left out. In an AVI file a repetition takes 8
 /// bytes, and `video_source` does not send it again.
 ///
@@ -97,7 +97,7 @@ pub struct VideoWriter {
     writing: Option<Writing>,
     /// True if the file was started, perhaps in vain.
     is_started: bool,
-    /// Images that were left out, because their place was taken or of their size.
+    /// Images that were left out, because their slot was taken or of their size.
     left_out: u64,
 }
 
@@ -214,9 +214,9 @@ impl VideoWriter {
                 ),
             });
         }
-        let repeated = match writing.timeline.place(at) {
-            Place::After(repeated) => repeated,
-            Place::Taken => {
+        let repeated = match writing.timeline.slot(at) {
+            Slot::After(repeated) => repeated,
+            Slot::Taken => {
                 self.left_out += 1;
                 return Ok(());
             }

@@ -14,7 +14,7 @@ pub(crate) enum Form {
 }
 
 /// Luminance of 8 bits.
-const MONO8: [u8; 4] = 0x5945_5247_u32.to_le_bytes();
+pub(crate) const MONO8: [u8; 4] = 0x5945_5247_u32.to_le_bytes();
 
 /// Forms by their four characters. Of those that reach the rate, the first one is chosen: fewer bytes
 /// and no decoding.

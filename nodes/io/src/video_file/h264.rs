@@ -194,9 +194,9 @@ mod tests {
 
     /// The clip with other bytes in its tables, which follow the images.
     fn replaced(from: &[u8], to: &[u8]) -> Vec<u8> {
-        let place = CLIP.windows(from.len()).rposition(|bytes| bytes == from).unwrap();
+        let at = CLIP.windows(from.len()).rposition(|bytes| bytes == from).unwrap();
         let mut file = CLIP.to_vec();
-        file[place..place + to.len()].copy_from_slice(to);
+        file[at..at + to.len()].copy_from_slice(to);
         file
     }
 

@@ -211,9 +211,9 @@ mod tests {
             }
             assert!(refused > 9, "{refused}");
         }
-        let place = ZSTD.windows(4).position(|bytes| bytes == b"zstd").unwrap();
+        let at = ZSTD.windows(4).position(|bytes| bytes == b"zstd").unwrap();
         let mut other = ZSTD.to_vec();
-        other[place..place + 4].copy_from_slice(b"brot");
+        other[at..at + 4].copy_from_slice(b"brot");
         let told = read(&other, None).unwrap_err();
         assert!(told.contains("\"brot\"") && told.contains("zstd and lz4"), "{told}");
     }

@@ -16,7 +16,7 @@ const MAX_SAMPLE: u64 = 256 << 20;
 /// H.264 track of a file.
 #[derive(Debug)]
 pub(super) struct Track {
-    /// Sequence and picture parameter sets, each after a start code.
+    /// Parameter sets of sequences and images, each after a start code.
     pub(super) parameter_sets: Vec<u8>,
     /// Size of the length ahead of each unit of a sample.
     length_bytes: usize,

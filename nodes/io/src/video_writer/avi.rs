@@ -220,8 +220,8 @@ impl<W: Write + Seek> AviFile<W> {
             return self.put(&chunk(b"idx1", &old));
         }
         let sizes = [(start + 4, start + CHUNK_HEAD), (start + 16, movie)];
-        for (place, from) in sizes {
-            self.file.seek(SeekFrom::Start(place))?;
+        for (at, from) in sizes {
+            self.file.seek(SeekFrom::Start(at))?;
             self.file.write_all(&((self.len - from) as u32).to_le_bytes())?;
         }
         self.file.seek(SeekFrom::Start(self.len)).map(drop)

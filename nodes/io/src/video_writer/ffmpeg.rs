@@ -14,7 +14,7 @@ use super::{VideoFile, rate::Rate};
 /// Lines of the log that an error message repeats.
 const ERROR_LINES: usize = 3;
 
-/// Kinds of files for players, most of which read no other chroma than 4:2:0.
+/// Kinds of files for players; most players read no other chroma than 4:2:0.
 const FOR_PLAYERS: [&str; 5] = ["mp4", "m4v", "mov", "mkv", "webm"];
 
 pub(super) struct FfmpegFile {

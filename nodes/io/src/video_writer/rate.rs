@@ -1,4 +1,4 @@
-//! Rate of the images of a file, and the place of each image in it.
+//! Rate of the images of a file, and the slot of each image in it.
 
 use std::time::Duration;
 
@@ -80,22 +80,22 @@ const MAX_PAUSE: Duration = Duration::from_secs(60);
 /// Part of a period by which an image may be late without a repetition of the last one.
 const MAX_LATE: f64 = 0.75;
 
-/// Places of images in a file of a constant rate.
+/// Slots of images in a file of a constant rate.
 #[derive(Debug)]
 pub(super) struct Timeline {
     fps: f64,
-    /// Time of place 0.
+    /// Time of slot 0.
     start: Timestamp,
-    /// Next place.
+    /// Next slot.
     next: u64,
 }
 
-/// Place of an image.
+/// Slot of an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum Slot {
     /// After the last image has been repeated this often.
     After(u64),
-    /// The place is taken: the images are faster than the rate.
+    /// The slot is taken: the images are faster than the rate.
     Taken,
 }
 
@@ -104,21 +104,21 @@ impl Timeline {
         Self { fps: rate.fps(), start, next: 0 }
     }
 
-    pub(super) fn place(&mut self, at: Timestamp) -> Place {
+    pub(super) fn slot(&mut self, at: Timestamp) -> Slot {
         let next = self.next as f64;
         let late = at.since(self.start).as_secs_f64() * self.fps - next;
         if late <= -1.0 {
-            return Place::Taken;
+            return Slot::Taken;
         }
         let repeated = if late > MAX_LATE { late.round() as u64 } else { 0 };
         if late > MAX_PAUSE.as_secs_f64() * self.fps {
             tracing::warn!("a pause of {:.0} s is left out", late / self.fps);
             self.start = self.start + Duration::from_secs_f64(late / self.fps);
             self.next += 1;
-            return Place::After(0);
+            return Slot::After(0);
         }
         self.next += repeated + 1;
-        Place::After(repeated)
+        Slot::After(repeated)
     }
 }
 
@@ -150,12 +150,12 @@ mod tests {
 
     #[test]
     fn images_keep_their_times() {
-        let check = |times: &[f64], expected: &[Place]| {
+        let check = |times: &[f64], expected: &[Slot]| {
             let mut timeline = Timeline::new(Rate::whole(10), ms(times[0]));
-            let places: Vec<_> = times.iter().map(|time| timeline.place(ms(*time))).collect();
-            assert_eq!(places, expected, "{times:?}");
+            let slots: Vec<_> = times.iter().map(|time| timeline.slot(ms(*time))).collect();
+            assert_eq!(slots, expected, "{times:?}");
         };
-        use Place::{After, Taken};
+        use Slot::{After, Taken};
         check(&[50.0, 150.0, 250.0], &[After(0), After(0), After(0)]);
         // Jitter, without a repetition.
         check(&[0.0, 160.0, 190.0, 300.0, 370.0], &[After(0); 5]);

@@ -1,4 +1,4 @@
-"""The place of an image that is fitted to another size, for the scripts of this folder."""
+"""The position of an image that is fitted to another size, for the scripts of this folder."""
 
 
 def letterbox(image, size):
