@@ -4,7 +4,7 @@ use std::{
     path::{Path, PathBuf},
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicBool, Ordering},
         mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel},
     },
     thread,
@@ -68,8 +68,6 @@ enum State {
 struct Capture {
     images: Receiver<Captured>,
     stops: Arc<AtomicBool>,
-    /// Images that the queue had no room for.
-    dropped: Arc<AtomicU64>,
 }
 
 /// Image with the time of its arrival, or the reason why it is damaged; or the reason of the end.
@@ -263,13 +261,13 @@ impl Capture {
         let fault = |reason: &dyn ToString| device_error(&params.device, reason);
         let (sender, images) = sync_channel(MAX_QUEUED);
         let (opened, is_open) = sync_channel(1);
-        let (stops, dropped) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let stops = Arc::new(AtomicBool::new(false));
         let capture = {
-            let (params, stops, dropped) = (params.clone(), stops.clone(), dropped.clone());
+            let (params, stops) = (params.clone(), stops.clone());
             move || match start_camera(&params) {
                 Ok((camera, format)) => {
                     drop(opened.send(Ok(())));
-                    capture(camera, format, &sender, &stops, &dropped);
+                    capture(camera, format, &sender, &stops);
                 }
                 Err(reason) => drop(opened.send(Err(reason))),
             }
@@ -278,7 +276,7 @@ impl Capture {
         thread.map_err(|error| fault(&error))?;
         let limit = OPEN_LIMIT + PERMISSION_LIMIT;
         match is_open.recv_timeout(limit) {
-            Ok(Ok(())) => Ok(Self { images, stops, dropped }),
+            Ok(Ok(())) => Ok(Self { images, stops }),
             Ok(Err(reason)) => Err(fault(&reason)),
             Err(_) => {
                 stops.store(true, Ordering::Release);
@@ -301,8 +299,8 @@ fn capture(
     format: NokhwaFormat,
     sender: &SyncSender<Captured>,
     stops: &AtomicBool,
-    dropped: &AtomicU64,
 ) {
+    let mut dropped = 0;
     while !stops.load(Ordering::Acquire) {
         let captured = match camera.frame() {
             Ok(frame) => {
@@ -322,8 +320,8 @@ fn capture(
         match sender.try_send(captured) {
             Err(TrySendError::Full(Err(reason))) => drop(sender.send(Err(reason))),
             Err(TrySendError::Full(Ok(_))) => {
-                let count = dropped.fetch_add(1, Ordering::Relaxed) + 1;
-                warn_rarely(count, "the node had no time for an image of a camera");
+                dropped += 1;
+                warn_rarely(dropped, "the node had no time for an image of a camera");
             }
             Err(TrySendError::Disconnected(_)) => break,
             Ok(()) => {}
