@@ -102,6 +102,18 @@ impl OpenCx {
         Self { services: Services::default().with(service), ..Self::default() }
     }
 
+    /// True if something is connected to the input `port`; false if that is not known.
+    ///
+    /// ```
+    /// use afferent_graph::OpenCx;
+    ///
+    /// let cx = OpenCx { connected: vec!["audio".into()], ..OpenCx::default() };
+    /// assert!(cx.is_connected("audio") && !cx.is_connected("turns"));
+    /// ```
+    pub fn is_connected(&self, port: &str) -> bool {
+        self.connected.iter().any(|known| **known == *port)
+    }
+
     /// Checks that something is connected to the inputs `ports`, as far as that is known, since the
     /// parameter `name` needs them.
     ///
@@ -122,9 +134,7 @@ impl OpenCx {
         ports: &[&str],
         provider: &str,
     ) -> Result<(), NodeError> {
-        let has_input = |name: &str| {
-            self.connected.is_empty() || self.connected.iter().any(|known| **known == *name)
-        };
+        let has_input = |port: &str| self.connected.is_empty() || self.is_connected(port);
         match ports.iter().find(|port| !has_input(port)) {
             None => Ok(()),
             Some(port) => Err(NodeError::InvalidParam {

@@ -8,6 +8,7 @@ use std::{
 };
 
 use crossbeam::queue::ArrayQueue;
+use serde::{Serialize, Serializer};
 
 use crate::{CreditGuard, Timestamp, threading::AtomicUsize};
 
@@ -74,6 +75,16 @@ pub trait AnyPayload: Any + Send + Sync {
 }
 
 /// One named part of a payload, for logs.
+///
+/// It is serialized as its value. A number that is single-precision is serialized as `f32`, which
+/// has fewer digits in text formats.
+///
+/// ```
+/// use afferent_graph::Field;
+///
+/// let fields = [Field::Number(0.97_f32.into()), Field::Number(0.97), Field::Text("on".into())];
+/// assert_eq!(serde_json::to_string(&fields).unwrap(), r#"[0.97,0.97,"on"]"#);
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub enum Field {
     /// A text.
@@ -84,6 +95,20 @@ pub enum Field {
     Int(i64),
     /// A boolean.
     Bool(bool),
+}
+
+impl Serialize for Field {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Text(text) => serializer.serialize_str(text),
+            Self::Number(number) if f64::from(*number as f32) == *number => {
+                serializer.serialize_f32(*number as f32)
+            }
+            Self::Number(number) => serializer.serialize_f64(*number),
+            Self::Int(number) => serializer.serialize_i64(*number),
+            Self::Bool(value) => serializer.serialize_bool(*value),
+        }
+    }
 }
 
 /// A shared, immutable value with its header. Cloning does not copy the value.

@@ -116,7 +116,7 @@ pub(crate) fn write(fields: &impl Serialize, bytes: &mut Vec<u8>) -> Result<(), 
 }
 
 /// Reads the fields after a CDR header. Also returns the number of bytes that are left.
-fn read<W: DeserializeOwned>(bytes: &[u8]) -> Result<(W, usize), String> {
+pub(crate) fn read<W: DeserializeOwned>(bytes: &[u8]) -> Result<(W, usize), String> {
     let body = bytes.strip_prefix(&CDR_LE).ok_or("it is not CDR in little endian")?;
     let (fields, len) =
         from_bytes::<W, byteorder::LittleEndian>(body).map_err(|error| error.to_string())?;

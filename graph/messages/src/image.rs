@@ -12,12 +12,14 @@ mod format;
 mod jpeg;
 mod message;
 mod png;
+mod ros;
 #[cfg(test)]
 mod tests;
 mod wire;
 
 pub use error::ImageError;
 pub use format::{ColorMatrix, ColorRange, Colorimetry, PixelFormat};
+pub use ros::RawImage;
 
 /// An image: rows from top to bottom, pixels from left to right, stored in a tensor.
 ///

@@ -40,7 +40,9 @@ pub use camera::{Camera, DistortionModel};
 pub use cdr::{Cdr, CdrMessage};
 pub use dialogue::{Interruption, ToolMessage, TurnEvent, TurnEventKind};
 pub use features::Features;
-pub use image::{ColorMatrix, ColorRange, Colorimetry, Image, ImageError, PixelFormat, Plane};
+pub use image::{
+    ColorMatrix, ColorRange, Colorimetry, Image, ImageError, PixelFormat, Plane, RawImage,
+};
 pub use imu::Imu;
 pub use playout::{Gain, Played, Playout};
 pub use point_cloud::PointCloud;

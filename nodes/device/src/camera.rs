@@ -1,116 +1,26 @@
 //! Images of a camera.
 
-use std::{
-    io,
-    path::{Path, PathBuf},
-    sync::Arc,
-    time::Duration,
-};
+use std::{io, path::Path, sync::Arc, time::Duration};
 
-use afferent_graph::{Cx, Node, NodeError, OpenCx, Port, Timestamp, choices, params, ports};
+use afferent_graph::{Cx, Node, NodeError, OpenCx, Port, Timestamp, ports};
 use afferent_messages::{
     Camera as Calibration, ColorMatrix, ColorRange, Colorimetry, Image, PixelFormat,
 };
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::{CameraDevice, warn_rarely};
+use crate::{
+    CameraDevice,
+    camera_params::{
+        CameraParams, Form, OnLost, Wanted, check_calibration, choose, device_error, form,
+        read_calibration,
+    },
+    warn_rarely,
+};
 
 mod abi;
-mod calibration;
-mod mode;
 mod v4l2;
 
-use mode::{Form, Wanted};
 use v4l2::{Control, Device, Frame, Layout, Next, Stamp, Stream};
-
-choices! {
-    /// Format that a camera is asked for.
-    pub enum CameraFormat {
-        /// The one with the fewest bytes that reaches the rate; compressed only if no other does.
-        Auto = "auto",
-        /// 4:2:2, interleaved.
-        Yuyv = "yuyv",
-        /// 4:2:2, interleaved, chroma first.
-        Uyvy = "uyvy",
-        /// 4:2:0, luma plane and one chroma plane.
-        Nv12 = "nv12",
-        /// 4:2:0, three planes.
-        I420 = "i420",
-        /// Red, green, blue.
-        Rgb8 = "rgb8",
-        /// Blue, green, red.
-        Bgr8 = "bgr8",
-        /// Luminance.
-        Mono8 = "mono8",
-        /// Depth in millimeters.
-        Depth16 = "16UC1",
-        /// JPEG images, which are decoded to `rgb8`.
-        Mjpeg = "mjpeg",
-    }
-}
-
-impl CameraFormat {
-    fn form(self) -> Option<Form> {
-        Some(match self {
-            Self::Auto => return None,
-            Self::Mjpeg => Form::Jpeg,
-            Self::Yuyv => Form::Pixels(PixelFormat::Yuyv),
-            Self::Uyvy => Form::Pixels(PixelFormat::Uyvy),
-            Self::Nv12 => Form::Pixels(PixelFormat::Nv12),
-            Self::I420 => Form::Pixels(PixelFormat::I420),
-            Self::Rgb8 => Form::Pixels(PixelFormat::Rgb8),
-            Self::Bgr8 => Form::Pixels(PixelFormat::Bgr8),
-            Self::Mono8 => Form::Pixels(PixelFormat::Mono8),
-            Self::Depth16 => Form::Pixels(PixelFormat::Depth16),
-        })
-    }
-}
-
-choices! {
-    /// What to do when a camera is unplugged or gives no images any more.
-    pub enum OnLost {
-        /// Wait until it is back.
-        Restart = "restart",
-        /// End the stream.
-        End = "end",
-        /// Fail, so that `on_error` of the node decides.
-        Fail = "fail",
-    }
-}
-
-params! {
-    /// Settings of [`Camera`].
-    pub struct CameraParams {
-        /// Device.
-        pub device: PathBuf = "/dev/video0";
-        /// Width of the images.
-        pub width: u32 = "1280", range 1.0..=16384.0, unit "px";
-        /// Height of the images.
-        pub height: u32 = "720", range 1.0..=16384.0, unit "px";
-        /// Images per second.
-        pub fps: f64 = "30", range 0.1..=1000.0, unit "Hz";
-        /// Format that the camera is asked for.
-        pub format: CameraFormat = "auto";
-        /// Buffers of the driver. More of them outlast longer pauses of this node.
-        pub buffers: u32 = "4", range 2.0..=32.0;
-        /// Time without an image after which the camera counts as lost.
-        pub timeout: Duration = "2s", range 0.1..=60.0;
-        /// What to do when the camera is lost.
-        pub on_lost: OnLost = "restart";
-        /// Time to add to the timestamps, for a camera whose driver stamps images late or early.
-        pub stamp_offset: f64 = "0", range -1000.0..=1000.0, unit "ms";
-        /// Fixed exposure time; automatic if absent.
-        pub exposure: Option<Duration>;
-        /// Fixed gain, in the unit of the driver; automatic if absent.
-        pub gain: Option<i64>, range -2147483648.0..=2147483647.0;
-        /// Fixed focus, in the unit of the driver; automatic if absent.
-        pub focus: Option<i64>, range -2147483648.0..=2147483647.0;
-        /// Calibration, a YAML file of `camera_calibration` of ROS.
-        pub calibration: Option<PathBuf>;
-        /// Coordinate frame of the images.
-        pub frame_id: String = "camera";
-    }
-}
 
 /// Captures images from a camera (Video4Linux).
 ///
@@ -220,7 +130,7 @@ impl Camera {
         let CameraParams { width, height, fps, .. } = *params;
         let wanted = Wanted { form: params.format.form(), width, height, fps };
         let refused = |reason: String| device_error(&params.device, &reason);
-        let fourcc = mode::choose(&modes, &wanted).map_err(refused)?;
+        let fourcc = choose(&modes, &wanted).map_err(refused)?;
         let layout = device.set_format(fourcc, width, height).map_err(fault)?;
         if (layout.fourcc, layout.width, layout.height) != (fourcc, width, height) {
             let Layout { width: w, height: h, .. } = layout;
@@ -233,7 +143,7 @@ impl Camera {
         }
         set_controls(&device, params).map_err(|reason| device_error(&params.device, &reason))?;
         let exposure_ns = exposure_ns(&device);
-        let form = mode::form(layout.fourcc)
+        let form = form(layout.fourcc)
             .ok_or_else(|| device_error(&params.device, &"it gives another format"))?;
         Ok(Opened { device, layout, form, exposure_ns })
     }
@@ -344,23 +254,15 @@ impl Node for Camera {
     const LATENCY: &'static str = "the exposure and transfer of an image";
 
     fn check(params: &CameraParams, _: &OpenCx) -> Result<(), NodeError> {
-        if let Some(path) = &params.calibration {
-            calibration::read(path)?;
-        }
+        read_calibration(params)?;
         let found = Device::open(&params.device);
         found.map(drop).map_err(|reason| device_error(&params.device, &reason))
     }
 
     fn open(params: CameraParams, _: &OpenCx) -> Result<Self, NodeError> {
-        let calibration = params.calibration.as_deref().map(calibration::read).transpose()?;
+        let calibration = read_calibration(&params)?;
         let opened = Self::open_device(&params)?;
-        if let Some(found) = &calibration
-            && (found.width, found.height) != (params.width, params.height)
-        {
-            let (w, h) = (found.width, found.height);
-            let reason = format!("its calibration is for images of {w}x{h}");
-            return Err(device_error(&params.device, &reason));
-        }
+        check_calibration(calibration.as_ref(), &params)?;
         let (calibration, counts) = (calibration.map(Arc::new), Counts::default());
         Ok(Self { params, calibration, state: State::Opened(opened), last: None, counts })
     }
@@ -474,10 +376,6 @@ fn monotonic_ns() -> i64 {
     now.tv_sec.saturating_mul(1_000_000_000).saturating_add(now.tv_nsec)
 }
 
-fn device_error(device: &Path, reason: &dyn ToString) -> NodeError {
-    NodeError::Device { name: device.display().to_string(), reason: reason.to_string() }
-}
-
 /// Cameras of this machine, sorted by path.
 pub(crate) fn list() -> Vec<CameraDevice> {
     cameras_in(Path::new("/sys/class/video4linux"))
@@ -503,6 +401,8 @@ fn cameras_in(class: &Path) -> Vec<CameraDevice> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use super::*;
 
     #[test]

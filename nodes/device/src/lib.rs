@@ -2,12 +2,14 @@
 //!
 //! | node | purpose |
 //! |---|---|
-//! | [`Camera`] | captures images (Linux) |
+//! | [`Camera`] | captures images |
 //! | [`Microphone`] | captures audio, timestamped on the session clock |
 //! | [`Speaker`] | plays audio and reports the playback position |
 //!
-//! Cameras are those of Video4Linux; `camera/v4l2.rs` opens them and `camera/abi.rs` has the calls of the
-//! kernel. On other systems, the node `camera` is missing.
+//! Cameras of Linux are those of Video4Linux; `camera/v4l2.rs` opens them and `camera/abi.rs` has the
+//! calls of the kernel. On macOS and Windows, the node `camera` needs the feature `camera-nokhwa`
+//! (`camera_nokhwa.rs`), which was compiled for these systems, but not run on them. `camera_params.rs`
+//! has the parameters of both.
 //!
 //! Audio devices need the feature `audio-device`. Without it, the nodes are in the catalog, but
 //! fail with a message about the feature when a graph opens them.
@@ -22,6 +24,18 @@
 mod audio_device;
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 mod camera;
+#[cfg(feature = "camera-nokhwa")]
+#[cfg_attr(
+    target_os = "linux",
+    allow(
+        dead_code,
+        unreachable_pub,
+        reason = "the module camera has the node; this is only compiled"
+    )
+)]
+mod camera_nokhwa;
+#[cfg(any(all(target_os = "linux", target_pointer_width = "64"), feature = "camera-nokhwa"))]
+mod camera_params;
 mod microphone;
 mod speaker;
 
@@ -30,13 +44,20 @@ use std::path::PathBuf;
 use afferent_graph::{NodeDef, NodeEntry};
 
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
-pub use camera::{Camera, CameraFormat, CameraParams, OnLost};
+pub use camera::Camera;
+#[cfg(all(feature = "camera-nokhwa", not(target_os = "linux")))]
+pub use camera_nokhwa::Camera;
+#[cfg(any(all(target_os = "linux", target_pointer_width = "64"), feature = "camera-nokhwa"))]
+pub use camera_params::{CameraFormat, CameraParams, OnLost};
 pub use microphone::{Microphone, MicrophoneParams};
 pub use speaker::{Speaker, SpeakerParams};
 
 /// All nodes of this crate, in alphabetical order.
 pub const NODES: &[NodeEntry] = &[
-    #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+    #[cfg(any(
+        all(target_os = "linux", target_pointer_width = "64"),
+        all(feature = "camera-nokhwa", not(target_os = "linux"))
+    ))]
     NodeDef::of::<Camera>,
     NodeDef::of::<Microphone>,
     NodeDef::of::<Speaker>,
@@ -100,11 +121,16 @@ impl CameraMode {
     }
 }
 
-/// Cameras of this machine, sorted by path; none on systems without Video4Linux.
+/// Cameras of this machine, sorted by path; none in a build without the node `camera`.
 pub fn cameras() -> Vec<CameraDevice> {
     #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
     return camera::list();
-    #[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
+    #[cfg(all(feature = "camera-nokhwa", not(target_os = "linux")))]
+    return camera_nokhwa::list();
+    #[cfg(not(any(
+        all(target_os = "linux", target_pointer_width = "64"),
+        all(feature = "camera-nokhwa", not(target_os = "linux"))
+    )))]
     Vec::new()
 }
 

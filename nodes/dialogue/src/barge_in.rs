@@ -172,8 +172,8 @@ impl Node for BargeIn {
         if params.min_words > 0 {
             cx.needs("min_words", &[Self::TRANSCRIPT.name()], "asr")?;
         }
-        let connected = |port: &str| cx.connected.iter().any(|name| **name == *port);
-        let knows_turns = connected(Self::TURNS.name()) && connected(Self::PLAYED.name());
+        let knows_turns =
+            cx.is_connected(Self::TURNS.name()) && cx.is_connected(Self::PLAYED.name());
         let known = params.backchannels.split(',').map(|text| text.trim().to_lowercase());
         let known = known.filter(|text| !text.is_empty());
         let known = known.map(|text| format!(" {} ", text.replace(' ', "  ")));

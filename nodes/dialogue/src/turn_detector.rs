@@ -253,7 +253,7 @@ impl Node for TurnDetector {
         }
         let words = params.hesitation.split(',').map(|word| word.trim().to_lowercase());
         let stop_phrases = params.stop_phrases.split(',').map(spoken_words);
-        let has_playback = cx.connected.iter().any(|name| **name == *Self::PLAYED.name());
+        let has_playback = cx.is_connected(Self::PLAYED.name());
         let model = params.model.as_deref();
         let model = model.map(|path| EndOfTurnModel::open(path, cx)).transpose()?;
         Ok(Self {

@@ -260,18 +260,8 @@ fn write_json(
     map.serialize_entry("type", payload.map_or("", |payload| payload.type_name()))?;
     map.serialize_entry("sequence", &packet.header.sequence)?;
     for (name, field) in payload.map(|payload| payload.fields()).unwrap_or_default() {
-        if RESERVED_KEYS.contains(&name) {
-            continue;
-        }
-        match field {
-            Field::Text(text) => map.serialize_entry(name, &text)?,
-            // Single-precision values are written with the shortest exact digits.
-            Field::Number(number) if f64::from(number as f32) == number => {
-                map.serialize_entry(name, &(number as f32))?;
-            }
-            Field::Number(number) => map.serialize_entry(name, &number)?,
-            Field::Int(number) => map.serialize_entry(name, &number)?,
-            Field::Bool(value) => map.serialize_entry(name, &value)?,
+        if !RESERVED_KEYS.contains(&name) {
+            map.serialize_entry(name, &field)?;
         }
     }
     map.serialize_entry("model_ms", &latency.models_ms)?;

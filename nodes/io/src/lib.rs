@@ -7,16 +7,18 @@
 //! | [`EventLog`] | writes one line per packet, as text or JSON |
 //! | [`ImageWriter`] | writes images to PNG files |
 //! | [`VideoSource`] | reads a video file, a folder of images, or a pipe |
+//! | [`VideoWriter`] | writes images to a video file |
 //! | [`TestPattern`] | generates images of a moving pattern |
 //!
 //! Begin with `wav_source.rs`, a source that follows the session clock, and `image_writer.rs`, a
 //! short sink. `output.rs` creates files and makes their errors; `sound_file.rs` reads
-//! samples and `video_file.rs` images.
+//! samples and `video_file.rs` images; `luma_chroma.rs` converts colors.
 //!
 //! To add a node, write `src/<node>.rs` and add its three lines here.
 
 mod event_log;
 mod image_writer;
+mod luma_chroma;
 mod output;
 mod sound_file;
 mod test_pattern;
@@ -24,6 +26,7 @@ mod test_pattern;
 mod testing;
 mod video_file;
 mod video_source;
+mod video_writer;
 mod wav_sink;
 mod wav_source;
 
@@ -32,6 +35,7 @@ pub use image_writer::{ImageWriter, ImageWriterParams};
 pub use sound_file::Encoding;
 pub use test_pattern::{TestPattern, TestPatternParams};
 pub use video_source::{VideoDecoder, VideoSource, VideoSourceParams};
+pub use video_writer::{OnSizeChange, VideoWriter, VideoWriterParams};
 pub use wav_sink::{SampleFormat, WavSink, WavSinkParams};
 pub use wav_source::{Mix, Pace, WavSource, WavSourceParams};
 
@@ -41,6 +45,7 @@ pub const NODES: &[afferent_graph::NodeEntry] = &[
     afferent_graph::NodeDef::of::<ImageWriter>,
     afferent_graph::NodeDef::of::<TestPattern>,
     afferent_graph::NodeDef::of::<VideoSource>,
+    afferent_graph::NodeDef::of::<VideoWriter>,
     afferent_graph::NodeDef::of::<WavSink>,
     afferent_graph::NodeDef::of::<WavSource>,
 ];

@@ -14,7 +14,11 @@ use crate::output::file_error;
 
 mod avi;
 mod ffmpeg;
+#[cfg(feature = "h264")]
+mod h264;
 mod mcap;
+#[cfg(feature = "h264")]
+mod mp4;
 mod raw;
 mod sequence;
 mod y4m;
@@ -65,6 +69,7 @@ enum Kind {
     Y4m,
     Avi,
     Mcap,
+    Mp4,
     Other,
 }
 
@@ -87,16 +92,41 @@ pub(crate) fn open(path: &Path, options: &ReadOptions) -> Result<Box<dyn Frames>
         (Kind::Raw, Some(layout)) => Box::new(raw::Raw::new(file, layout, options.period())),
         (Kind::Y4m, _) => Box::new(y4m::Y4m::open(file).map_err(fault)?),
         (Kind::Avi, _) => Box::new(avi::Avi::open(file).map_err(fault)?),
-        (Kind::Mcap, _) => Box::new(mcap::Mcap::new(file, options.topic.clone())),
+        (Kind::Mcap, _) => Box::new(mcap::Mcap::new(file, options.topic.clone()).map_err(fault)?),
+        (Kind::Mp4, _) => open_mp4(path, options).map_err(fault)?,
         _ if options.ffmpeg == Some(false) => {
             return Err(fault(
-                "it is not a Y4M file, an AVI file with JPEG images, an MCAP file, or a folder of \
-                 images; with `decoder: auto`, ffmpeg reads others"
+                "it is not a Y4M file, an AVI file with JPEG images, an MP4 or MCAP file, or a \
+                 folder of images; with `decoder: auto`, ffmpeg reads others"
                     .to_owned(),
             ));
         }
         _ => Box::new(ffmpeg::Ffmpeg::start(path).map_err(fault)?),
     })
+}
+
+/// Opens an MP4 file, with ffmpeg if this program does not read it.
+fn open_mp4(path: &Path, options: &ReadOptions) -> Result<Box<dyn Frames>, String> {
+    if !path.is_file() {
+        return Err("an MP4 file cannot be read from a pipe".to_owned());
+    }
+    let reason = match open_h264(path) {
+        Ok(frames) => return Ok(frames),
+        Err(reason) if options.ffmpeg == Some(false) => return Err(reason),
+        Err(reason) => reason,
+    };
+    let frames = ffmpeg::Ffmpeg::start(path).map_err(|other| format!("{reason}; {other}"))?;
+    Ok(Box::new(frames))
+}
+
+#[cfg(feature = "h264")]
+fn open_h264(path: &Path) -> Result<Box<dyn Frames>, String> {
+    Ok(Box::new(h264::H264::open(path)?))
+}
+
+#[cfg(not(feature = "h264"))]
+fn open_h264(_: &Path) -> Result<Box<dyn Frames>, String> {
+    Err("a build with the feature h264 reads MP4 files with H.264; this one does not".to_owned())
 }
 
 type Reader = BufReader<Box<dyn Read + Send>>;
@@ -118,6 +148,7 @@ fn kind(file: &mut Reader, options: &ReadOptions) -> io::Result<Kind> {
         _ if start.starts_with(b"YUV4MPEG2") => Kind::Y4m,
         _ if start.starts_with(mcap::MAGIC) => Kind::Mcap,
         [b'R', b'I', b'F', b'F', _, _, _, _, b'A', b'V', b'I', b' ', ..] => Kind::Avi,
+        [_, _, _, _, b'f', b't', b'y', b'p', ..] => Kind::Mp4,
         _ => Kind::Other,
     })
 }

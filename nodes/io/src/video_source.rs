@@ -56,10 +56,12 @@ params! {
 
 /// Reads a video file, a folder of images, or a pipe.
 ///
-/// Supported are AVI files with JPEG images, Y4M files of 4:2:0 with 8 bits, folders of PNG and JPEG
-/// images in the order of the numbers in their names, MCAP files with a topic of
-/// `sensor_msgs/msg/CompressedImage`, and, with `format`, pixels without a header. The kind is recognized by the content. Other files are read by the program `ffmpeg` if it is installed.
-/// A reader thread decodes a few images ahead.
+/// Supported are AVI files with JPEG images, Y4M files with 8 bits, folders of PNG and JPEG images in
+/// the order of the numbers in their names, MCAP files with a topic of `sensor_msgs/msg/Image` or
+/// `sensor_msgs/msg/CompressedImage` (ROS 2), and, with `format`, pixels without a header. A build
+/// with the feature `h264` also reads MP4 files with H.264 of 8 bits and 4:2:0. The kind is recognized
+/// by the content. Other files are read by the program `ffmpeg` if it is installed. A
+/// reader thread decodes a few images ahead.
 ///
 /// The timestamp of an image is its time in the file after the start of the session; files with a
 /// varying rate keep their times. At pace `realtime`, an image is sent at its timestamp. If the graph
@@ -104,8 +106,8 @@ const MAX_QUEUED: usize = 2;
 
 ports! {
     impl VideoSource {
-        /// Images of the file. Those of Y4M files are `i420` or `mono8`, JPEG images of AVI files
-        /// `rgb8`, and others as their file has them.
+        /// Images of the file. Those of Y4M files are `i420`, `yuyv`, `rgb8` or `mono8` by their
+        /// chroma, JPEG images of AVI files `rgb8`, and others as their file has them.
         out IMAGES: Image;
     }
 }

@@ -137,7 +137,7 @@ impl Node for Ocr {
     fn open(params: OcrParams, cx: &OpenCx) -> Result<Self, NodeError> {
         let detector = TextDetector::open(&params.detector, cx)?;
         let recognizer = TextRecognizer::open(&params.recognizer, cx)?;
-        let has_trigger = cx.connected.iter().any(|port| **port == *Self::TRIGGER.name());
+        let has_trigger = cx.is_connected(Self::TRIGGER.name());
         let (known, rate) = (Vec::new(), RateLimit::new(params.max_rate));
         Ok(Self { params, rate, detector, recognizer, has_trigger, is_triggered: false, known })
     }

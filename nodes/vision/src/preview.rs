@@ -1,6 +1,6 @@
 //! Images in a browser.
 
-use std::{net::SocketAddr, time::Duration};
+use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
 
 use afferent_graph::{
     AnyPayload, Cx, Field, Node, NodeError, OpenCx, Packet, Port, Timestamp, Weight, params, ports,
@@ -11,7 +11,7 @@ use afferent_simd::{
     image::{Channels, Order, Plan, Sampling, Source, Target},
 };
 use jpeg_encoder::{ColorType, Encoder};
-use serde_json::{Map, Value, json};
+use serde::Serialize;
 
 use crate::pixels::{source_of, with_planes};
 
@@ -128,21 +128,19 @@ impl Preview {
 }
 
 /// A packet as a JSON object.
-fn event(at: Timestamp, node: &str, payload: &dyn AnyPayload) -> Value {
-    let value = |field| match field {
-        Field::Text(text) => Value::from(text),
-        Field::Number(number) => Value::from(number),
-        Field::Int(number) => Value::from(number),
-        Field::Bool(bool) => Value::from(bool),
-    };
-    let fields = payload.fields().into_iter();
-    let fields: Map<_, _> = fields.map(|(name, field)| (name.to_owned(), value(field))).collect();
-    json!({
-        "t_s": at.as_secs_f64(),
-        "node": node,
-        "type": payload.type_name(),
-        "fields": fields,
-    })
+#[derive(Serialize)]
+struct Event<'e> {
+    t_s: f64,
+    node: &'e str,
+    r#type: &'e str,
+    fields: BTreeMap<&'static str, Field>,
+}
+
+impl<'e> Event<'e> {
+    fn new(at: Timestamp, node: &'e str, payload: &'e dyn AnyPayload) -> Self {
+        let fields = payload.fields().into_iter().collect();
+        Self { t_s: at.as_secs_f64(), node, r#type: payload.type_name(), fields }
+    }
 }
 
 impl Node for Preview {
@@ -170,7 +168,11 @@ impl Node for Preview {
         let at = cx.at();
         if cx.port() == Some(Self::EVENTS.name()) {
             if let Some(payload) = cx.packet().and_then(Packet::payload) {
-                self.server.tell(event(at, cx.source(), payload));
+                let event = serde_json::to_string(&Event::new(at, cx.source(), payload));
+                self.server.tell(event.map_err(|error| NodeError::InvalidInput {
+                    port: Self::EVENTS.name().into(),
+                    reason: error.to_string(),
+                })?);
             }
             return Ok(());
         }
@@ -201,6 +203,7 @@ mod tests {
     };
 
     use afferent_graph::{NodeBench, ParamValue, Params};
+    use serde_json::{Value, json};
 
     use super::*;
 
@@ -238,6 +241,11 @@ mod tests {
         let events: Vec<Value> = serde_json::from_str(body).unwrap();
         assert_eq!((events.len(), &events[19]["fields"]["text"]), (20, &json!("<line 29>")));
         assert_eq!((&events[0]["t_s"], &events[0]["type"]), (&json!(10.0), &json!("text/Text")));
+        let keyword = afferent_messages::KeywordEvent { label: "stop".to_owned(), score: 0.97 };
+        bench.call(Preview::EVENTS.of(), Timestamp(31_000_000_000), keyword).unwrap();
+        let bytes = answer(address, "GET /events.json HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        let text = String::from_utf8(bytes).unwrap();
+        assert!(text.ends_with(r#""label":"stop","score":0.97}}]"#), "{text}");
     }
 
     fn image(value: u8) -> Image {

@@ -28,7 +28,7 @@ pub(crate) enum Regions {
 
 impl RegionInput {
     pub(crate) fn open(port: In<Detections>, cx: &OpenCx) -> Self {
-        Self { port, is_connected: cx.connected.iter().any(|name| **name == *port.name()) }
+        Self { port, is_connected: cx.is_connected(port.name()) }
     }
 
     pub(crate) fn is_connected(&self) -> bool {

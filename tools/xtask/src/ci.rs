@@ -112,8 +112,8 @@ fn format() -> Result<()> {
 fn lints() -> Result<()> {
     command::run(&mut cargo("clippy --workspace --all-targets --locked -- -D warnings"))?;
     command::run(&mut cargo(
-        "clippy -p afferent -p afferent-nodes-device --features audio-device --all-targets \
-         --locked -- -D warnings",
+        "clippy -p afferent -p afferent-nodes-device -p afferent-nodes-io \
+         --features audio-device,camera-nokhwa,h264 --all-targets --locked -- -D warnings",
     ))
 }
 
@@ -127,7 +127,10 @@ fn core() -> Result<()> {
 
 fn tests() -> Result<()> {
     command::run(&mut cargo("test --workspace --locked"))?;
-    command::run(&mut cargo("test -p afferent-nodes-device --features audio-device --locked"))
+    command::run(&mut cargo(
+        "test -p afferent-nodes-device -p afferent-nodes-io \
+         --features audio-device,camera-nokhwa,h264 --locked",
+    ))
 }
 
 /// Crates with features that need zenoh. One set of packages for all commands, so that zenoh is built

@@ -4,7 +4,6 @@ use serde::{Deserialize, Serialize};
 
 use super::{Image, PixelFormat, png, wire::Meaning};
 use crate::{CdrMessage, bytes::Bytes, cdr, cdr::ros_header};
-use afferent_graph::Choice;
 
 /// The standard message of ROS 2, with PNG data as `compressed_image_transport` writes it and
 /// [`Image::to_png`] describes. Its stamp is zero because a recording stores the timestamp beside
@@ -13,6 +12,8 @@ use afferent_graph::Choice;
 /// The message has no fields for the colorimetry, the map to the source image, and the camera. If
 /// they differ from the default, they are in a private chunk `afIM` of the PNG data, as CDR. An
 /// image without pixels has no PNG data and is recorded without them.
+///
+/// Messages of other programs may also hold JPEG data ([`Image::read_compressed`]).
 impl CdrMessage for Image {
     const MESSAGE: &'static str = "sensor_msgs/msg/CompressedImage";
     const SCHEMA: &'static str =
@@ -32,17 +33,12 @@ impl CdrMessage for Image {
     }
 
     fn from_wire(wire: RosCompressedImage) -> Result<Self, String> {
-        let (format, codec) = wire.format.split_once(';').unwrap_or((&wire.format, ""));
-        let format = PixelFormat::from_name(format).filter(|_| codec.contains("png"));
-        let format = format.ok_or_else(|| {
-            let known = PixelFormat::WORDS.join(", ");
-            format!("format {:?} is none of {known} as png", wire.format)
-        })?;
-        let mut image = if wire.data.0.is_empty() {
-            Self::empty(format)
-        } else {
-            Self::from_png(format, &wire.data.0).map_err(|error| error.to_string())?
-        };
+        let (format, _) = wire.format.split_once(';').unwrap_or((&wire.format, ""));
+        let format = PixelFormat::from_name(format);
+        let mut image = Self::empty(format.unwrap_or(PixelFormat::Rgb8));
+        if format.is_none() || !wire.data.0.is_empty() {
+            image.read_compressed(&wire.format, &wire.data.0)?;
+        }
         if let Some(meaning) = png::meaning(&wire.data.0) {
             cdr::read_all::<Meaning>(meaning)?.apply(&mut image)?;
         }

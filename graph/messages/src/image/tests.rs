@@ -194,8 +194,10 @@ fn messages_without_an_image_are_rejected() {
         assert!(found.contains(error), "{found}");
     };
     let png = test_image(PixelFormat::Rgb8, 40, 30, 0).to_png().unwrap();
-    check("jpeg", &png, "format \"jpeg\" is none of mono8, rgb8, bgr8, rgba8, mono16, 16UC1");
-    check("rgb8; jpeg compressed bgr8", &png, "is none of");
+    check("webp", &png, "format \"webp\" is not supported; accepted are `png`, `jpeg`");
+    check("mono16; jpeg compressed", &png, "with one of rgb8, bgr8, mono8");
+    check("rgb8; jpeg compressed bgr8", &png, "the JPEG image cannot be decoded");
+    check("", &[], "format \"\" is not supported");
     check("mono16; png compressed ", &png, "its pixels are Rgb of 8 bits; mono16 is Grayscale");
     check("rgb8; png", &png[..png.len() / 2], "cannot be decoded: ");
     check("rgb8; png", &png[..png.len() - 12], "cannot be decoded: ");

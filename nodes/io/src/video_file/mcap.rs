@@ -2,17 +2,17 @@
 
 use std::time::Duration;
 
-use afferent_graph::{Header, Payload};
 use afferent_messages::Image;
 use mcap::{Channel, McapError, io::MessageReader, sans_io::LinearReaderOptions};
 
 use super::{Frames, Reader};
 
+mod chunk;
+
+use chunk::ChunkDecoder;
+
 /// Largest record in bytes.
 const MAX_RECORD: usize = 1 << 30;
-
-/// Message of the images (ROS 2).
-const MESSAGE: &str = "sensor_msgs/msg/CompressedImage";
 
 /// Bytes that every MCAP file begins with.
 pub(super) const MAGIC: &[u8] = mcap::MAGIC;
@@ -34,26 +34,30 @@ fn described(channel: &Channel<'_>) -> String {
 }
 
 fn has_images(channel: &Channel<'_>) -> bool {
-    let is_image = channel.schema.as_ref().is_some_and(|schema| schema.name == MESSAGE);
+    let schema = channel.schema.as_ref();
+    let is_image = schema.is_some_and(|schema| Image::ROS_MESSAGES.contains(&&*schema.name));
     is_image && channel.message_encoding == "cdr"
 }
 
 fn reason(error: &McapError) -> String {
     match error {
         McapError::UnsupportedCompression(kind) => {
-            format!("its chunks are compressed with {kind:?}; write it without compression")
+            format!("its chunks are compressed with {kind:?}; zstd and lz4 are supported")
         }
         other => other.to_string(),
     }
 }
 
 impl Mcap {
-    pub(super) fn new(file: Reader, topic: Option<String>) -> Self {
+    pub(super) fn new(file: Reader, topic: Option<String>) -> Result<Self, String> {
         let options = LinearReaderOptions::default()
             .with_record_length_limit(MAX_RECORD)
             .with_validate_chunk_crcs(true);
-        let messages = MessageReader::new_with_options(file, options);
-        Self { messages, topic, skipped: Vec::new(), first: None }
+        let mut messages = MessageReader::new_with_options(file, options);
+        for decoder in [ChunkDecoder::zstd(), ChunkDecoder::lz4()] {
+            messages.add_decompressor(decoder).map_err(|error| reason(&error))?;
+        }
+        Ok(Self { messages, topic, skipped: Vec::new(), first: None })
     }
 
     /// The reason why the file has no image.
@@ -62,9 +66,10 @@ impl Mcap {
             [] => "it has no messages".to_owned(),
             topics => format!("it has {}", topics.join(", ")),
         };
+        let images = Image::ROS_MESSAGES.join(" or ");
         match &self.topic {
-            Some(topic) => format!("the topic {topic:?} has no {MESSAGE} in CDR; {others}"),
-            None => format!("no topic has {MESSAGE} in CDR; {others}"),
+            Some(topic) => format!("the topic {topic:?} has no {images} in CDR; {others}"),
+            None => format!("no topic has {images} in CDR; {others}"),
         }
     }
 }
@@ -86,12 +91,9 @@ impl Frames for Mcap {
                 continue;
             }
             self.topic.get_or_insert_with(|| channel.topic.clone());
-            let codec = Image::CODEC.ok_or("images have no codec")?;
-            let packet = codec.decode(&message.data, Header::default());
-            let packet = packet.map_err(|error| format!("topic {:?}: {error}", channel.topic))?;
-            if let Some(found) = packet.into_loan::<Image>(None) {
-                *image = found.clone();
-            }
+            let name = channel.schema.as_ref().map_or("", |schema| schema.name.as_str());
+            let read = image.read_ros(name, &message.data);
+            read.map_err(|error| format!("topic {:?}: {error}", channel.topic))?;
             let at = message.publish_time;
             let first = *self.first.get_or_insert(at);
             return Ok(Some(Duration::from_nanos(at.saturating_sub(first))));
@@ -107,16 +109,23 @@ impl Frames for Mcap {
 mod tests {
     use std::{collections::BTreeMap, io::Cursor};
 
+    use afferent_graph::Payload;
     use mcap::{Writer, records::MessageHeader};
 
     use super::{super::tests::reader_of, *};
+
+    const COMPRESSED: &str = "sensor_msgs/msg/CompressedImage";
+
+    /// A recording of two cameras by other programs; see `make_mcap.py`.
+    const ZSTD: &[u8] = include_bytes!("../../tests/data/zstd.mcap");
+    const LZ4: &[u8] = include_bytes!("../../tests/data/lz4.mcap");
 
     /// A file with the topics `/gps`, `/left` and `/right`; each camera has three images.
     fn file() -> Vec<u8> {
         let mut bytes = Cursor::new(Vec::new());
         let options = mcap::WriteOptions::default().compression(None);
         let mut writer = Writer::with_options(&mut bytes, options).unwrap();
-        let images = writer.add_schema(MESSAGE, "ros2msg", b"").unwrap();
+        let images = writer.add_schema(COMPRESSED, "ros2msg", b"").unwrap();
         let other = writer.add_schema("sensor_msgs/msg/NavSatFix", "ros2msg", b"").unwrap();
         let none = BTreeMap::new();
         let gps = writer.add_channel(other, "/gps", "cdr", &none).unwrap();
@@ -145,37 +154,67 @@ mod tests {
         bytes.into_inner()
     }
 
-    fn read(topic: Option<&str>) -> Result<Vec<(Duration, u8)>, String> {
-        let mut frames = Mcap::new(reader_of(file()), topic.map(str::to_owned));
+    /// The time, the format and the first byte of each image.
+    fn read(file: &[u8], topic: Option<&str>) -> Result<Vec<(Duration, &'static str, u8)>, String> {
+        let mut frames = Mcap::new(reader_of(file.to_vec()), topic.map(str::to_owned))?;
         let (mut found, mut image) = (Vec::new(), Image::default());
         while let Some(at) = frames.next(&mut image)? {
-            found.push((at, image.bytes()[0]));
+            found.push((at, image.format().name(), image.bytes()[0]));
         }
         Ok(found)
     }
 
+    fn at(number: u64) -> Duration {
+        Duration::from_millis(40 * number)
+    }
+
     #[test]
     fn images_of_a_topic_are_read_with_their_times() {
-        let at = |number: u64| Duration::from_millis(40 * number);
-        assert_eq!(read(None).unwrap(), [(at(0), 0), (at(1), 1), (at(2), 2)]);
-        assert_eq!(read(Some("/right")).unwrap(), [(at(0), 100), (at(1), 101), (at(2), 102)]);
-        let told = read(Some("/gps")).unwrap_err();
+        let expected = |first: u8| [0, 1, 2].map(|n: u8| (at(n.into()), "mono8", first + n));
+        assert_eq!(read(&file(), None).unwrap(), expected(0));
+        assert_eq!(read(&file(), Some("/right")).unwrap(), expected(100));
+        let told = read(&file(), Some("/gps")).unwrap_err();
         assert!(told.contains("/gps (sensor_msgs/msg/NavSatFix, cdr)"), "{told}");
-        assert!(told.contains("/left") && told.contains(MESSAGE), "{told}");
+        assert!(told.contains("/left") && told.contains(COMPRESSED), "{told}");
+    }
+
+    #[test]
+    fn compressed_chunks_of_other_programs_are_read() {
+        for (name, file) in [("zstd", ZSTD), ("lz4", LZ4)] {
+            let images = read(file, Some("/raw")).unwrap();
+            let expected: Vec<_> = (0..40).map(|n| (at(n), "rgb8", 3 * n as u8)).collect();
+            assert_eq!(images, expected, "{name}");
+            let images = read(file, Some("/depth")).unwrap();
+            let expected: Vec<_> = (0..40).map(|n| (at(n), "16UC1", 5 * n as u8)).collect();
+            assert_eq!(images, expected, "{name}");
+            assert_eq!(read(file, Some("/jpeg")).unwrap().len(), 40, "{name}");
+            let told = read(file, Some("/bayer")).unwrap_err();
+            assert!(told.contains("\"/bayer\": encoding \"bayer_rggb8\" is none of"), "{told}");
+            assert!(told.contains("mono8, rgb8"), "{told}");
+        }
     }
 
     #[test]
     fn damaged_files_are_reported() {
-        let mut bytes = file();
-        bytes.truncate(bytes.len() / 3);
-        let mut frames = Mcap::new(reader_of(bytes), None);
-        let mut image = Image::default();
-        let end = loop {
-            match frames.next(&mut image) {
-                Ok(Some(_)) => {}
-                end => break end,
+        for whole in [&file(), ZSTD, LZ4] {
+            for share in 2..6 {
+                let cut = &whole[..whole.len() / share];
+                assert!(read(cut, Some("/raw")).is_err());
             }
-        };
-        assert!(end.is_err(), "{end:?}");
+            // Indexes, which are not read, may be damaged.
+            let mut damaged = whole.to_vec();
+            let mut refused = 0;
+            for at in (whole.len() / 8..whole.len() / 2).step_by(whole.len() / 50) {
+                damaged[at] ^= 0x55;
+                refused += usize::from(read(&damaged, Some("/raw")).is_err());
+                damaged[at] ^= 0x55;
+            }
+            assert!(refused > 9, "{refused}");
+        }
+        let at = ZSTD.windows(4).position(|bytes| bytes == b"zstd").unwrap();
+        let mut other = ZSTD.to_vec();
+        other[at..at + 4].copy_from_slice(b"brot");
+        let told = read(&other, None).unwrap_err();
+        assert!(told.contains("\"brot\"") && told.contains("zstd and lz4"), "{told}");
     }
 }

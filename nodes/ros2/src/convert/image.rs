@@ -2,8 +2,7 @@
 
 use std::borrow::Cow;
 
-use afferent_graph::Choice;
-use afferent_messages::{Image, PixelFormat};
+use afferent_messages::{Image, RawImage};
 
 use super::{IS_BIG_ENDIAN, fault};
 use crate::{
@@ -18,26 +17,15 @@ impl<'i> sensor_msgs::Image<'i> {
     /// Replaces `image` by the message, with row padding.
     ///
     /// # Errors
-    /// [`Error::Convert`] for an encoding that [`PixelFormat`] does not have, and for a shape that
-    /// does not match the data.
+    /// [`Error::Convert`] for an encoding that [`Image::read_raw`] does not know, and for a shape
+    /// that does not match the data.
     pub fn fill(&self, image: &mut Image) -> Result<(), Error> {
-        let format = encoding(&self.encoding).ok_or_else(|| {
-            let known = PixelFormat::WORDS.join(", ");
-            fault::<Self>(format!("encoding {:?} is none of {known}", self.encoding))
-        })?;
         let [width, height, step] = [self.width, self.height, self.step]
             .map(|size| usize::try_from(size).unwrap_or(usize::MAX));
-        let rows = format.stored_rows(height);
-        if step.checked_mul(rows) != Some(self.data.len()) {
-            let found = self.data.len();
-            let reason = format!("{found} bytes do not match {rows} rows of {step} bytes");
-            return Err(fault::<Self>(reason));
-        }
-        let bytes = image.reshape_padded(format, width, height, step).map_err(fault::<Self>)?;
-        bytes.copy_from_slice(&self.data);
-        if (self.is_bigendian != 0) != IS_BIG_ENDIAN {
-            bytes.chunks_exact_mut(format.dtype().size()).for_each(<[u8]>::reverse);
-        }
+        let (encoding, data) = (&*self.encoding, &*self.data);
+        let is_big_endian = self.is_bigendian != 0;
+        let raw = RawImage { encoding, width, height, step, is_big_endian, data };
+        image.read_raw(&raw).map_err(fault::<Self>)?;
         image.frame_id.clear();
         image.frame_id.push_str(&self.header.frame_id);
         Ok(())
@@ -64,62 +52,16 @@ impl<'i> sensor_msgs::Image<'i> {
     }
 }
 
-/// The format that ROS calls `name`, now or formerly.
-fn encoding(name: &str) -> Option<PixelFormat> {
-    match name {
-        "yuv422" => Some(PixelFormat::Uyvy),
-        "yuv422_yuy2" => Some(PixelFormat::Yuyv),
-        _ => PixelFormat::from_name(name),
-    }
-}
-
-fn decode_jpeg(format: Option<PixelFormat>, file: &[u8]) -> Result<Image, String> {
-    let mut image = Image::default();
-    image.read_jpeg(format, file).map_err(|error| error.to_string())?;
-    Ok(image)
-}
-
 impl CompressedImage<'_> {
-    /// Decodes a PNG or JPEG image. The format is as `compressed_image_transport` writes it, such as
-    /// `rgb8; jpeg compressed bgr8`, or `png`, `jpeg` or `jpg` alone.
+    /// Decodes a PNG or JPEG image, as [`Image::read_compressed`].
     ///
     /// # Errors
     /// [`Error::Convert`] for another format, and if the data cannot be decoded.
     pub fn to_payload(&self) -> Result<Image, Error> {
-        let (encoding, codec) = self.format.split_once(';').unwrap_or(("", &self.format));
-        let encoding = encoding.trim();
-        let known = PixelFormat::from_name(encoding);
-        let codec = codec.split_whitespace().next().unwrap_or_default();
-        let image = match (codec, known) {
-            ("png", _) if known.is_some() || encoding.is_empty() => self.decode_png(known),
-            ("jpeg" | "jpg", None) if encoding.is_empty() => decode_jpeg(None, &self.data),
-            ("jpeg" | "jpg", Some(format)) if Image::JPEG_FORMATS.contains(&format) => {
-                decode_jpeg(known, &self.data)
-            }
-            _ => Err(format!(
-                "format {:?} is not supported; accepted are `png`, `jpeg`, `ENCODING; png \
-                 compressed ...` with an encoding of {}, and `ENCODING; jpeg compressed ...` with \
-                 one of {}",
-                self.format,
-                PixelFormat::WORDS.join(", "),
-                Image::JPEG_FORMATS.map(PixelFormat::name).join(", ")
-            )),
-        };
-        let mut image = image.map_err(fault::<Self>)?;
+        let mut image = Image::default();
+        image.read_compressed(&self.format, &self.data).map_err(fault::<Self>)?;
         image.frame_id.push_str(&self.header.frame_id);
         Ok(image)
-    }
-
-    /// Decodes PNG data to `format`, or if it is absent to the format that the data have.
-    fn decode_png(&self, format: Option<PixelFormat>) -> Result<Image, String> {
-        let decode =
-            |format| Image::from_png(format, &self.data).map_err(|error| error.to_string());
-        if let Some(format) = format {
-            return decode(format);
-        }
-        let [last, others @ ..] =
-            [PixelFormat::Mono16, PixelFormat::Rgb8, PixelFormat::Rgba8, PixelFormat::Mono8];
-        others.into_iter().find_map(|format| decode(format).ok()).map_or_else(|| decode(last), Ok)
     }
 
     /// Message with `image` as PNG, without loss. The coordinate frame of the header becomes that of
@@ -142,6 +84,9 @@ impl CompressedImage<'_> {
 
 #[cfg(test)]
 mod tests {
+    use afferent_graph::Choice;
+    use afferent_messages::PixelFormat;
+
     use super::*;
 
     /// A test image with `gap` bytes of padding after each row.

@@ -3,19 +3,13 @@
 
     python nodes/vision/tests/data/fit.py
 
-The letterbox is computed as by `LetterBox` of Ultralytics (ultralytics/data/augment.py, center=True), the crop as by
-`Resize` and `CenterCrop` of torchvision for square results.
+The crop is computed as by `Resize` and `CenterCrop` of torchvision for square results.
 """
 import json
 import pathlib
 import random
 
-
-def letterbox(image, size):
-    ratio = min(size[1] / image[1], size[0] / image[0])
-    new = [max(1, round(image[0] * ratio)), max(1, round(image[1] * ratio))]
-    border = [(size[0] - new[0]) / 2, (size[1] - new[1]) / 2]
-    return [round(border[0] - 0.1), round(border[1] - 0.1), *new]
+from letterbox import letterbox
 
 
 def crop(image, size, fraction):

@@ -15,6 +15,8 @@ from executorch.exir import to_edge_transform_and_lower
 from torch import nn
 from torch.nn import functional
 
+from letterbox import letterbox
+
 HERE = Path(__file__).parent
 PALM_SIZE, HAND_SIZE = 64, 32
 SCORE, OVERLAP = 0.6, 0.3
@@ -57,9 +59,7 @@ def write_program(name, model, example):
 def letterboxed(image):
     """The input of the palm detector, scale and border."""
     pixels = torch.from_numpy(np.array(image)).permute(2, 0, 1)[None].float() / 255
-    scale = PALM_SIZE / max(image.size)
-    new = round(image.width * scale), round(image.height * scale)
-    left, top = round((PALM_SIZE - new[0]) / 2 - 0.1), round((PALM_SIZE - new[1]) / 2 - 0.1)
+    left, top, *new = letterbox(image.size, [PALM_SIZE, PALM_SIZE])
     canvas = torch.zeros(1, 3, PALM_SIZE, PALM_SIZE)
     canvas[..., top : top + new[1], left : left + new[0]] = functional.interpolate(
         pixels, (new[1], new[0]), mode="bilinear", align_corners=False

@@ -17,6 +17,8 @@ from torch import nn
 from torch.nn import functional
 from torchvision.ops import batched_nms, nms
 
+from letterbox import letterbox
+
 HERE = Path(__file__).parent
 
 
@@ -93,10 +95,7 @@ def prepared(image, layout):
     pixels = torch.from_numpy(np.array(image)).permute(2, 0, 1)[None].float()
     width, height = image.size
     if layout in ("dense", "selected"):
-        ratio = min(Detector.WIDTH / width, Detector.HEIGHT / height)
-        new = round(width * ratio), round(height * ratio)
-        left = round((Detector.WIDTH - new[0]) / 2 - 0.1)
-        top = round((Detector.HEIGHT - new[1]) / 2 - 0.1)
+        left, top, *new = letterbox(image.size, [Detector.WIDTH, Detector.HEIGHT])
     else:
         new, left, top = (Detector.WIDTH, Detector.HEIGHT), 0, 0
     resized = functional.interpolate(pixels, (new[1], new[0]), mode="bilinear", align_corners=False)

@@ -6,7 +6,7 @@ use crate::CameraMode;
 
 /// Form of the images of a camera.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Form {
+pub(crate) enum Form {
     /// Pixels as they are.
     Pixels(PixelFormat),
     /// JPEG images, which are decoded.
@@ -14,7 +14,7 @@ pub(super) enum Form {
 }
 
 /// Luminance of 8 bits.
-const MONO8: [u8; 4] = 0x5945_5247_u32.to_le_bytes();
+pub(crate) const MONO8: [u8; 4] = 0x5945_5247_u32.to_le_bytes();
 
 /// Forms by their four characters. Of those that reach the rate, the first one is chosen: fewer bytes
 /// and no decoding.
@@ -32,18 +32,18 @@ const FORMS: [([u8; 4], Form); 10] = [
 ];
 
 /// Form with these four characters.
-pub(super) fn form(fourcc: [u8; 4]) -> Option<Form> {
+pub(crate) fn form(fourcc: [u8; 4]) -> Option<Form> {
     FORMS.iter().find(|(known, _)| *known == fourcc).map(|(_, form)| *form)
 }
 
 /// What the parameters of the node ask for.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Wanted {
+pub(crate) struct Wanted {
     /// Any if absent.
-    pub(super) form: Option<Form>,
-    pub(super) width: u32,
-    pub(super) height: u32,
-    pub(super) fps: f64,
+    pub(crate) form: Option<Form>,
+    pub(crate) width: u32,
+    pub(crate) height: u32,
+    pub(crate) fps: f64,
 }
 
 impl Wanted {
@@ -67,7 +67,7 @@ const RATE_TOLERANCE: f64 = 0.05;
 ///
 /// # Errors
 /// What the camera offers instead.
-pub(super) fn choose(modes: &[CameraMode], wanted: &Wanted) -> Result<[u8; 4], String> {
+pub(crate) fn choose(modes: &[CameraMode], wanted: &Wanted) -> Result<[u8; 4], String> {
     let known = |mode: &&CameraMode| form(mode.fourcc).is_some_and(|form| wanted.accepts(form));
     let fitting: Vec<&CameraMode> =
         modes.iter().filter(known).filter(|m| wanted.has_size(m)).collect();
