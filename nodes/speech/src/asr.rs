@@ -7,7 +7,9 @@ mod recognizer;
 mod segments;
 mod transcripts;
 pub(crate) mod transducer;
+pub(crate) mod voxtral;
 pub(crate) mod whisper;
+mod word_builder;
 
 use std::{path::PathBuf, time::Duration};
 
@@ -18,7 +20,7 @@ use afferent_messages::{AudioBlock, SpeechEvent, SpeechEventKind, Transcript};
 
 use self::{
     ctc::Ctc, recognizer::Recognizer, segments::Segments, transcripts::Transcripts,
-    transducer::Transducer, whisper::Whisper,
+    transducer::Transducer, voxtral::Voxtral, whisper::Whisper,
 };
 use crate::{programs::Programs, vad::expect_format};
 
@@ -78,14 +80,17 @@ params! {
 /// | streaming CTC | `forward(sound f32[1, context + window], state f32[..]) -> (log_probs f32[1, steps, labels], state)`, metadata `sample_rate`, `window_size`, `context_size`; natural log probabilities of letters; label 0 is the blank, and one label is a space. With `lexicon`, a prefix beam search finds the most probable words by the n-gram language model of the package, an ARPA file |
 /// | Whisper of ExecuTorch and optimum | `encoder(mel [1, 80 or 128, 3000])`, `text_decoder(token i64[1, 1], rows, position i64[1])`; a `tokenizer.json`. A program `preprocessor` is not needed |
 /// | Whisper of react-native-executorch | `encode(sound f32[n])`, `decode(tokens i64[1, n], positions i64[n], rows)`; up to version 0.7 `forward` of two programs `encoder` and `decoder(tokens i64[1, n], rows)` |
+/// | Voxtral Realtime, exported with `--streaming` | `encode_audio_chunk(mel[1, 128, 8], positions i64[4])`, `token_embedding(i64[1, n])`, `text_decoder(embeddings, positions i64[n])`; a tokenizer. A program `preprocessor` is not needed |
 /// | Parakeet, TDT and RNN-T | `preprocessor(sound f32[n], length)`, `encoder(mel, length)`, `decoder_step(token, h, c)`, `joint(f, g)`; a `tokenizer.model` |
 ///
 /// Whisper and Parakeet read whole utterances. Their partial transcripts hold the words on which two
 /// runs agree, at most one every `update` of audio. The words of Whisper have times within their
 /// segment in proportion to their letters.
 ///
-/// Latency: CTC: one window for partial transcripts, the end of speech for final ones. Others: the run
-/// of the model after the end of speech.
+/// Voxtral reads 80 ms at a time, and tells a word `delay_tokens` steps later (480 ms).
+///
+/// Latency: CTC: one window for partial transcripts, the end of speech for final ones. Voxtral: its delay.
+/// Others: the run of the model after the end of speech.
 ///
 /// ```
 /// use afferent_graph::{Node, NodeBench, OpenCx, ParamValue, Params, Timestamp};
@@ -222,15 +227,20 @@ fn reject_set(parameters: &[(&'static str, bool)], reason: &str) -> Result<(), N
 fn open_recognizer(params: &AsrParams, cx: &OpenCx) -> Result<Box<dyn Recognizer>, NodeError> {
     let programs = Programs::open(&params.model, "speech_recognition", cx)?;
     let is_joint = programs.find(&["joint"]).is_some();
+    let is_voxtral = programs.find(&["encode_audio_chunk"]).is_some();
     let has_encoder = programs.find(&["encoder", "encode"]).is_some();
-    if !is_joint && !has_encoder {
+    if !is_joint && !is_voxtral && !has_encoder {
         return Ok(Box::new(Ctc::open(params, cx)?));
     }
     let reason = "requires a model with CTC; this one has an encoder and a decoder";
     reject_set(&params.lexicon_parameters(), reason)?;
-    if is_joint {
-        let reason = "requires a Whisper model; this one is a transducer";
-        reject_set(&params.whisper_parameters(), reason)?;
+    if is_joint || is_voxtral {
+        let kind = if is_joint { "a transducer" } else { "Voxtral" };
+        let reason = format!("requires a Whisper model; this one is {kind}");
+        reject_set(&params.whisper_parameters(), &reason)?;
+        if is_voxtral {
+            return Ok(Box::new(Voxtral::open(programs, params)?));
+        }
         let model = Transducer::open(programs)?;
         return Ok(Box::new(Segments::new(model, params)));
     }

@@ -5,7 +5,7 @@ use afferent_package::Contract;
 use afferent_runtime::ModelFile;
 
 use crate::{
-    asr::{transducer, whisper},
+    asr::{transducer, voxtral, whisper},
     programs::Step,
     vad::fsmn,
 };
@@ -18,6 +18,8 @@ pub const ACCEPTED: &[&str] = &[
     "asr, Whisper: encoder(mel[1, 80 or 128, 3000]) or encode(f32[samples]), and text_decoder(i64[1, 1], \
      rows, i64[1]), decode(i64[1, n], i64[n], rows), decoder(i64[1, n], rows), or forward of programs \
      encoder and decoder",
+    "asr, Voxtral Realtime: encode_audio_chunk(mel[1, bands, columns], i64[n]), token_embedding(i64[1, n]), \
+     text_decoder(f32[1, n, width], i64[n])",
     "asr, Parakeet: preprocessor(f32[samples], i64[1]), encoder(mel, i64[1]), decoder_step(i64[1, 1], h, \
      c), joint(f, g)",
 ];
@@ -27,7 +29,8 @@ pub const ACCEPTED: &[&str] = &[
 pub fn recognize(programs: &[(&str, &ModelFile)]) -> Vec<Contract> {
     let contract = |node, task, contract, has_labels| Contract { node, task, contract, has_labels };
     let speech = |name| contract("asr", "speech_recognition", name, false);
-    if let Some(name) = transducer::contract(programs).or_else(|| whisper::contract(programs)) {
+    let found = transducer::contract(programs).or_else(|| voxtral::contract(programs));
+    if let Some(name) = found.or_else(|| whisper::contract(programs)) {
         return vec![speech(name)];
     }
     if programs.len() > 1 {

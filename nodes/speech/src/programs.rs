@@ -110,6 +110,11 @@ impl Programs {
         self.models.iter().find_map(|(_, model)| model.file().metadata_float(name))
     }
 
+    /// Resets the state of all programs.
+    pub(crate) fn reset(&mut self) {
+        self.models.iter_mut().for_each(|(_, model)| model.reset());
+    }
+
     /// Runs the method of `step`.
     pub(crate) fn run<'s>(
         &'s mut self,
@@ -222,6 +227,17 @@ pub(crate) fn tensor_of(
         ScalarType::BFloat16 => convert(values, sizes, bf16::from_f32),
         found => Err(Error::DtypeMismatch { expected: ScalarType::Float, found }),
     }
+}
+
+/// Index of the greatest value; the first of several.
+pub(crate) fn argmax(values: &[f32]) -> usize {
+    let mut best = 0;
+    for (index, value) in values.iter().enumerate() {
+        if *value > values[best] {
+            best = index;
+        }
+    }
+    best
 }
 
 /// Writes the elements of a tensor of floating-point numbers to `out`.

@@ -52,10 +52,10 @@ impl WhisperMel {
         }
     }
 
-    /// Writes the features `[bands, columns]` of `samples` at 16 kHz to `out`. The audio is cut, or
-    /// continued with silence, to `columns` times 160 samples.
-    pub(super) fn compute(&mut self, samples: &[f32], columns: usize, out: &mut Vec<f32>) {
-        let len = columns * HOP;
+    /// Writes the features `[bands, len / 160]` of `samples` at 16 kHz to `out`. The audio is cut, or
+    /// continued with silence, to `len` samples.
+    pub(super) fn compute(&mut self, samples: &[f32], len: usize, out: &mut Vec<f32>) {
+        let columns = len / HOP;
         let samples = &samples[..samples.len().min(len)];
         let at = |index: usize| samples.get(index).copied().unwrap_or(0.0);
         let half = WINDOW / 2;

@@ -8,7 +8,10 @@ use afferent_messages::SampleRate;
 use afferent_runtime::{Input, ModelFile, ModelOutputs};
 use afferent_text::Tokenizer;
 
-use super::segments::{Recognized, SegmentModel, SegmentWord};
+use super::{
+    segments::{Recognized, SegmentModel, SegmentWord},
+    word_builder::{TimedWord, WordBuilder},
+};
 use crate::programs::{Programs, Step, tensor_of};
 
 /// Rows that each duration index of TDT stands for. They are not in the file.
@@ -186,27 +189,21 @@ impl Transducer {
         Ok((tensor(0)?, (tensor(1)?, tensor(2)?)))
     }
 
-    /// Words of tokens: one begins at each token with a leading space.
+    /// Words of tokens.
     fn words(&self, said: &[Said]) -> Result<Vec<SegmentWord>, NodeError> {
-        let mut words: Vec<SegmentWord> = Vec::new();
+        let mut words = WordBuilder::new();
         let mut stream = afferent_text::DecodeStream::continuing();
         let at = |row: usize| self.row * u32::try_from(row).unwrap_or(u32::MAX);
         for one in said {
             let text = stream.push(&self.tokenizer, one.token);
             let text = text.map_err(|error| self.programs.error(error.to_string()))?;
-            let (start, end) = (at(one.row), at(one.row + one.rows.max(1)));
-            let is_mark = !text.is_empty() && text.chars().all(|c| c.is_ascii_punctuation());
-            match words.last_mut() {
-                Some(word) if !text.starts_with(' ') => {
-                    word.text.push_str(&text);
-                    // Punctuation has no sound.
-                    word.end = if is_mark { word.end } else { end };
-                }
-                _ => words.push(SegmentWord { text: text.trim_start().to_owned(), start, end }),
-            }
+            words.push(&text, at(one.row), at(one.row + one.rows.max(1)));
         }
-        words.retain(|word| !word.text.is_empty());
-        Ok(words)
+        let word = |word: TimedWord<Duration>| {
+            let TimedWord { text, start, end } = word;
+            SegmentWord { text, start, end }
+        };
+        Ok(words.take().into_iter().map(word).collect())
     }
 }
 

@@ -11,6 +11,8 @@ use crate::{
 
 /// Columns of the log-mel features: 30 s.
 const COLUMNS: usize = 3000;
+/// Samples of these columns.
+const LEN: usize = COLUMNS * 160;
 /// Least audio that encoders of sound get, in samples.
 const MIN_SAMPLES: usize = 16_000;
 /// Most tokens of a transcript with its prompt.
@@ -148,7 +150,7 @@ impl WhisperModel {
                 &features
             }
             EncoderInput::Mel(mel) => {
-                mel.compute(samples, COLUMNS, &mut self.mel);
+                mel.compute(samples, LEN, &mut self.mel);
                 let bands = self.mel.len() / COLUMNS;
                 let dtype = self.encoder.input_dtype(0);
                 features = tensor_of(&self.mel, &[1, bands, COLUMNS], dtype)?;
@@ -288,7 +290,7 @@ fn mel_input(programs: &mut Programs, bands: usize) -> Result<EncoderInput, Node
     let sweep = |n: usize| (n as f32 * n as f32 * 7.5e-5).sin() * 0.3;
     let samples: Vec<f32> = (0..MIN_SAMPLES).map(sweep).collect();
     let (mut own, mut given) = (Vec::new(), Vec::new());
-    mel.compute(&samples, COLUMNS, &mut own);
+    mel.compute(&samples, LEN, &mut own);
     run_mel(programs, &step, &samples, &mut given)?;
     let is_same = own.len() == given.len()
         && own.iter().zip(&given).all(|(a, b)| (a - b).abs() <= MEL_TOLERANCE);
