@@ -7,6 +7,7 @@ use afferent_runtime::ModelFile;
 use crate::{
     asr::{transducer, voxtral, whisper},
     programs::Step,
+    translate,
     vad::fsmn,
 };
 
@@ -18,6 +19,7 @@ pub const ACCEPTED: &[&str] = &[
     "asr, Whisper: encoder(mel[1, 80 or 128, 3000]) or encode(f32[samples]), and text_decoder(i64[1, 1], \
      rows, i64[1]), decode(i64[1, n], i64[n], rows), decoder(i64[1, n], rows), or forward of programs \
      encoder and decoder",
+    "translate: encoder(i64[1, n]) and text_decoder(i64[1, 1], rows, i64[1])",
     "asr, Voxtral Realtime: encode_audio_chunk(mel[1, bands, columns], i64[n]), token_embedding(i64[1, n]), \
      text_decoder(f32[1, n, width], i64[n])",
     "asr, Parakeet: preprocessor(f32[samples], i64[1]), encoder(mel, i64[1]), decoder_step(i64[1, 1], h, \
@@ -32,6 +34,9 @@ pub fn recognize(programs: &[(&str, &ModelFile)]) -> Vec<Contract> {
     let found = transducer::contract(programs).or_else(|| voxtral::contract(programs));
     if let Some(name) = found.or_else(|| whisper::contract(programs)) {
         return vec![speech(name)];
+    }
+    if let Some(name) = translate::contract(programs) {
+        return vec![contract("translate", "translation", name, false)];
     }
     if programs.len() > 1 {
         return Vec::new();

@@ -4,12 +4,15 @@
 //! |---|---|
 //! | [`Vad`] | voice activity detection |
 //! | [`WakeWord`] | detects wake words and spoken commands |
-//! | [`Asr`] | speech recognition: CTC model, beam search, n-gram language model |
+//! | [`Asr`] | speech recognition: CTC, Whisper, Parakeet, Voxtral Realtime |
 //! | [`Llm`] | answers with a language model, with tool calls |
+//! | [`Translate`] | translates text with an encoder and a decoder |
 //! | [`Tts`] | speech synthesis: normalization, phonemes, acoustic model, vocoder |
 //! | [`FakeAsr`], [`FakeLlm`], [`FakeTts`] | scripted stand-ins for graph tests |
 //!
-//! Begin with `vad.rs`. `recurrent.rs` runs the models of `vad`, `wake_word`, and `asr`;
+//! Begin with `vad.rs`. `recurrent.rs` runs models with a state, `programs.rs` models
+//! of several programs, `seq2seq.rs` decoders of rows of an encoder; `contracts.rs` tells the node for a
+//! model;
 //! `heard_words.rs` counts the words of an answer that were played.
 //!
 //! To add a node, write `src/<node>.rs` and add its lines below.
@@ -24,6 +27,8 @@ mod llm;
 mod programs;
 mod recurrent;
 mod script;
+mod seq2seq;
+mod translate;
 mod tts;
 mod vad;
 mod wake_word;
@@ -35,6 +40,7 @@ pub use fake_asr::{FakeAsr, FakeAsrParams, Listen};
 pub use fake_llm::{FakeLlm, FakeLlmParams};
 pub use fake_tts::{FakeTts, FakeTtsParams};
 pub use llm::{Llm, LlmParams};
+pub use translate::{Translate, TranslateParams};
 pub use tts::{Clause, ClauseEnd, SpokenWord, Tts, TtsParams, Utterance, Voice};
 pub use vad::{Vad, VadParams};
 pub use wake_word::{WakeWord, WakeWordParams};
@@ -46,6 +52,7 @@ pub const NODES: &[NodeEntry] = &[
     NodeDef::of::<FakeLlm>,
     NodeDef::of::<FakeTts>,
     NodeDef::of::<Llm>,
+    NodeDef::of::<Translate>,
     NodeDef::of::<Tts>,
     NodeDef::of::<Vad>,
     NodeDef::of::<WakeWord>,

@@ -1,0 +1,163 @@
+//! Translation of text.
+
+use std::path::PathBuf;
+
+use afferent_core::TensorView;
+use afferent_graph::{Cx, Node, NodeError, OpenCx, Port, Weight, params, ports};
+use afferent_messages::Text;
+use afferent_runtime::{Input, ModelFile};
+use afferent_text::Tokenizer;
+
+use crate::{
+    programs::{Programs, Step, argmax},
+    seq2seq::{Decoder, DecoderForm},
+};
+
+params! {
+    /// Settings of [`Translate`].
+    pub struct TranslateParams {
+        /// Path of the model package, or of a folder with the program and its tokenizer.
+        pub model: PathBuf;
+        /// Text before each text, such as `translate English to German: `.
+        pub prefix: String = "";
+        /// Longest result of a text.
+        pub max_new: u32 = "256", range 1.0..=4096.0, unit "tokens";
+    }
+}
+
+/// Translates text, or rewrites it otherwise, with an encoder and a decoder such as T5.
+///
+/// Each text is translated alone, by greedy decoding: put `sentences` ahead of it. Contract of the model,
+/// that of optimum's T5 exports: `encoder(ids i64[1, n]) -> rows[1, n, width]`, `text_decoder(token
+/// i64[1, 1], rows, position i64[1]) -> [1, 1, vocabulary]`, the constants `decoder_start_token_id` and
+/// `get_eos_id`, and a tokenizer.
+///
+/// Latency: one run of the encoder, and one of the decoder for each token of the result.
+pub struct Translate {
+    programs: Programs,
+    encoder: Step,
+    decoder: Decoder,
+    tokenizer: Tokenizer,
+    prefix: String,
+    max_new: usize,
+    /// Longest input in tokens.
+    max_ids: usize,
+    start: u32,
+    end: Vec<u32>,
+}
+
+ports! {
+    impl Translate {
+        /// Text to translate, a sentence at best.
+        in TEXT: Text;
+        /// Its translation, with the same turn.
+        out TRANSLATION: Text;
+    }
+}
+
+/// Name of the contract in `model.yaml`.
+const CONTRACT: &str = "seq2seq";
+
+/// Encoder and decoder of the programs, if they translate.
+fn methods(programs: &[(&str, &ModelFile)]) -> Option<(Step, Decoder)> {
+    let encoder = Step::find(programs, &["encoder"]).filter(|step| step.has_inputs(&["i2"]))?;
+    let decoder = Decoder::of(Step::find(programs, &["text_decoder"])?)?;
+    (decoder.form == DecoderForm::Token).then_some((encoder, decoder))
+}
+
+/// Contract of the programs, if they translate.
+pub(crate) fn contract(programs: &[(&str, &ModelFile)]) -> Option<&'static str> {
+    methods(programs).map(|_| CONTRACT)
+}
+
+impl Translate {
+    fn translate(&mut self, text: &str) -> Result<String, NodeError> {
+        let failed = |programs: &Programs, error: afferent_text::TextError| {
+            programs.error(error.to_string())
+        };
+        let mut ids = self
+            .tokenizer
+            .encode(&format!("{}{text}", self.prefix))
+            .map_err(|error| failed(&self.programs, error))?;
+        ids.extend(self.end.first());
+        if ids.len() > self.max_ids {
+            let (found, most) = (ids.len(), self.max_ids);
+            tracing::warn!(
+                "translate: the text has {found} tokens, the model takes {most}: it is cut"
+            );
+            ids.truncate(self.max_ids);
+        }
+        let ids: Vec<i64> = ids.into_iter().map(i64::from).collect();
+        let sizes = [1, ids.len()];
+        let input = Input::Tensor(TensorView::new(&sizes, &ids)?);
+        let outputs = self.programs.run(&self.encoder, &[input])?;
+        self.decoder.begin(&outputs.tensor(0)?)?;
+        let (mut tokens, mut logits) = (vec![self.start], Vec::new());
+        while tokens.len() <= self.max_new {
+            self.decoder.logits(&mut self.programs, &tokens, &mut logits)?;
+            // The index is below the size of the vocabulary.
+            let token = argmax(&logits) as u32;
+            if self.end.contains(&token) {
+                break;
+            }
+            tokens.push(token);
+        }
+        self.tokenizer.decode(&tokens[1..]).map_err(|error| failed(&self.programs, error))
+    }
+}
+
+impl Node for Translate {
+    type Params = TranslateParams;
+
+    const NAME: &'static str = "translate";
+    const SUMMARY: &'static str = "Translates text with an encoder and a decoder.";
+    const PORTS: &'static [Port] = Self::PORTS;
+    const WEIGHT: Weight = Weight::Heavy;
+    const LATENCY: &'static str = "one run of the encoder, and one of the decoder per token";
+
+    fn check(params: &TranslateParams, cx: &OpenCx) -> Result<(), NodeError> {
+        Self::open(params.clone(), cx).map(|_| ())
+    }
+
+    fn open(params: TranslateParams, cx: &OpenCx) -> Result<Self, NodeError> {
+        let mut programs = Programs::open(&params.model, "translation", cx)?;
+        let Some((encoder, decoder)) = methods(&programs.files()) else {
+            return Err(programs.error(format!(
+                "encoder(i64[1, n]) and text_decoder(i64[1, 1], rows, i64[1]) were expected; the package \
+                 has {}",
+                programs.methods()
+            )));
+        };
+        programs.expect_contract(CONTRACT)?;
+        let tokenizer = programs.tokenizer()?;
+        for step in [&encoder, decoder.step()] {
+            programs.load(step)?;
+        }
+        let token = |value: i64| u32::try_from(value).ok();
+        let start = programs.int("decoder_start_token_id").and_then(token).ok_or_else(|| {
+            programs.error("the program has no constant decoder_start_token_id, a token")
+        })?;
+        let mut end: Vec<u32> = programs.int("get_eos_id").and_then(token).into_iter().collect();
+        end.extend(tokenizer.eos());
+        if end.is_empty() {
+            return Err(
+                programs.error("neither the constant get_eos_id nor the tokenizer has an end")
+            );
+        }
+        let context = programs.size("get_max_seq_len").unwrap_or(usize::MAX);
+        let max_new = usize::try_from(params.max_new).unwrap_or(usize::MAX).min(context - 1);
+        let max_ids = encoder.input_sizes(0).last().copied().unwrap_or(0);
+        let prefix = params.prefix;
+        Ok(Self { programs, encoder, decoder, tokenizer, prefix, max_new, max_ids, start, end })
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
+        let Some(text) = cx.get(Self::TEXT).cloned() else { return Ok(()) };
+        let translated = match text.text.trim().is_empty() {
+            true => String::new(),
+            false => cx.time_model(|| self.translate(&text.text))?,
+        };
+        cx.send(Self::TRANSLATION, Text { text: translated, ..text });
+        Ok(())
+    }
+}
