@@ -16,7 +16,7 @@ pub struct GenerationOptions {
     pub sampling: Sampling,
     /// Strings that end the answer. They are not part of its text.
     pub stop: Vec<String>,
-    /// Additional EOS tokens, besides those of the model or, if it has none, of the tokenizer.
+    /// Additional EOS tokens, besides those of the program and of the tokenizer.
     pub extra_eos: Vec<u32>,
     /// Ignores all EOS tokens; for benchmarks.
     pub ignore_eos: bool,
@@ -109,13 +109,10 @@ impl GenerationState {
     ) -> Result<Self, TextError> {
         let sampler = Sampler::new(options.sampling)?;
         generator.push(prompt)?;
-        let eos = match generator.contract().eos.as_slice() {
-            [] => tokenizer.eos(),
-            eos => eos,
-        };
+        let eos = generator.contract().eos.iter().chain(tokenizer.eos());
         let use_eos = !options.ignore_eos;
         let mut state = Self {
-            eos: eos.iter().chain(&options.extra_eos).copied().filter(|_| use_eos).collect(),
+            eos: eos.chain(&options.extra_eos).copied().filter(|_| use_eos).collect(),
             sampler,
             stream: DecodeStream::continuing(),
             stop: StopStrings::new(options.stop.clone()),

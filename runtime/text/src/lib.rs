@@ -4,6 +4,7 @@
 //! |-----------------|-------------------------------------------------------------------------|
 //! | `tokenizer`     | text to tokens; files of Hugging Face, SentencePiece and tiktoken       |
 //! | `decode_stream` | tokens to text, incrementally                                           |
+//! | `cache`         | kinds of model state, and the rewinds that they allow                   |
 //! | `contract`      | inputs, outputs and metadata methods of a language model program        |
 //! | `generator`     | a model with the tokens of its context and the state of its KV cache    |
 //! | `sampler`       | selects the next token from logits                                      |
@@ -30,6 +31,7 @@
 //! **Invariant:** this crate depends on no kernel and no backend. The caller configures both in the
 //! [`Model`](afferent_runtime::Model).
 
+mod cache;
 mod contract;
 mod decode_stream;
 mod error;
@@ -39,7 +41,8 @@ mod sampler;
 mod stop_strings;
 mod tokenizer;
 
-pub use contract::{Contract, Positions};
+pub use cache::Cache;
+pub use contract::{Contract, ContractOptions, DecodeMethod, Positions};
 pub use decode_stream::DecodeStream;
 pub use error::TextError;
 pub use generation::{
