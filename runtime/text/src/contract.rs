@@ -81,7 +81,15 @@ impl Contract {
     ///
     /// # Errors
     /// [`TextError::Contract`].
-    pub fn from_file(file: &ModelFile, options: &ContractOptions) -> Result<Self, TextError> {
+    pub fn from_file(file: &ModelFile) -> Result<Self, TextError> {
+        Self::with_options(file, &ContractOptions::default())
+    }
+
+    /// As [`Contract::from_file`], with the choices of `options`.
+    ///
+    /// # Errors
+    /// As [`Contract::from_file`].
+    pub fn with_options(file: &ModelFile, options: &ContractOptions) -> Result<Self, TextError> {
         let error = |reason| TextError::Contract { path: file.path().to_owned(), reason };
         let known = options.cache;
         let program = file.program();

@@ -47,7 +47,7 @@ impl Generator {
     /// # Errors
     /// As [`Generator::new`].
     pub fn with_options(mut model: Model, options: &ContractOptions) -> Result<Self, TextError> {
-        let contract = Contract::from_file(model.file(), options)?;
+        let contract = Contract::with_options(model.file(), options)?;
         model.load_method(&contract.method)?;
         if let Some(decode) = &contract.decode {
             model.load_method(&decode.method)?;
