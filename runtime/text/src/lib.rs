@@ -3,6 +3,7 @@
 //! | module          | contents                                                                |
 //! |-----------------|-------------------------------------------------------------------------|
 //! | `tokenizer`     | text to tokens; files of Hugging Face, SentencePiece, tiktoken, Mistral |
+//! | `call_constraint` | constrains tool calls to valid JSON with known names                  |
 //! | `chat_template` | dialogues to tokens, by a Jinja template                                |
 //! | `decode_stream` | tokens to text, incrementally                                           |
 //! | `cache`         | kinds of model state, and the rewinds that they allow                   |
@@ -34,6 +35,7 @@
 //! [`Model`](afferent_runtime::Model).
 
 mod cache;
+mod call_constraint;
 mod chat_template;
 mod companions;
 mod contract;
@@ -46,6 +48,7 @@ mod stop_strings;
 mod tokenizer;
 
 pub use cache::Cache;
+pub use call_constraint::{CallConstraint, ToolNames};
 pub use chat_template::{ChatCall, ChatMessage, ChatOptions, ChatPrompt, ChatTemplate, ChatTool};
 pub use companions::Companions;
 pub use contract::{Contract, ContractOptions, DecodeMethod, Positions};
