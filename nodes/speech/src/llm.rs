@@ -253,6 +253,7 @@ impl Llm {
     fn apologize(&mut self, cx: &mut Cx<'_>) {
         self.tool_deadline = None;
         let text = self.params.apology.clone();
+        self.dialogue.push_apology(self.turn, &text);
         cx.send(Self::ANSWER, Text { turn: self.turn, text, is_last: true });
     }
 

@@ -68,9 +68,9 @@ impl Chat {
                 return Err(format!("chat.{name} is missing; a prompt has user, answer and end"));
             }
         }
-        let others =
+        let mut others =
             [("system", &self.system), ("call", &self.call), ("result", &self.result)].into_iter();
-        match others.filter(|(_, text)| text.is_some() && !self.has_parts()).next() {
+        match others.find(|(_, text)| text.is_some() && !self.has_parts()) {
             Some((name, _)) => {
                 Err(format!("chat.{name} needs chat.user, chat.answer and chat.end, its prompt"))
             }

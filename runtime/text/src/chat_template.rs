@@ -102,8 +102,7 @@ impl ChatTemplate {
     /// Compiles `source`. `special_tokens` are variables such as `bos_token`.
     ///
     /// # Errors
-    /// [`TextError::ChatTemplate`] if the template has a syntax error or fails for a user text and
-    /// an answer; [`TextError::Encode`].
+    /// [`TextError::ChatTemplate`] if the template has a syntax error.
     pub fn new(
         source: &str,
         special_tokens: IndexMap<String, String>,
@@ -112,7 +111,7 @@ impl ChatTemplate {
         let environment = environment::compile(source)?;
         let guard = Guard::new(tokenizer, source);
         let mut template = Self { environment, guard, special_tokens, end: None };
-        template.end = template.find_end()?;
+        template.end = template.find_end();
         Ok(template)
     }
 
@@ -229,8 +228,9 @@ impl ChatTemplate {
         object(fields)
     }
 
-    /// The control token after an answer in a rendered dialogue.
-    fn find_end(&self) -> Result<Option<u32>, TextError> {
+    /// The control token after an answer in a rendered dialogue; `None` if the template refuses a
+    /// dialogue without tools.
+    fn find_end(&self) -> Option<u32> {
         const ANSWER: &str = "afferent answer";
         let message = |role: &str, content: &str| ChatMessage {
             role: role.to_owned(),
@@ -238,9 +238,9 @@ impl ChatTemplate {
             ..ChatMessage::default()
         };
         let messages = [message("user", "a"), message("assistant", ANSWER)];
-        let text = self.render_marked(&messages, &ChatOptions::default(), false)?;
-        let end = text.rsplit_once(ANSWER).map_or("", |(_, end)| end.trim_start());
-        Ok(self.guard.control_at(end).map(|(_, id)| id))
+        let text = self.render_marked(&messages, &ChatOptions::default(), false).ok()?;
+        let (_, end) = text.rsplit_once(ANSWER)?;
+        self.guard.control_at(end.trim_start()).map(|(_, id)| id)
     }
 }
 

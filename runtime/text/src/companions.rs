@@ -258,17 +258,17 @@ mod tests {
     #[test]
     fn errors_name_the_file() {
         let folder = Folder::new("errors", &[("generation_config.json", "{")]);
-        let error = Companions::find(&folder.0, None).err().expect("an error").to_string();
+        let error = Companions::find(&folder.0, None).expect_err("an error").to_string();
         assert!(
             error.contains("no tokenizer beside the program") && error.contains("tekken"),
             "{error}"
         );
         fs::write(folder.0.join("tokenizer.json"), "").expect("a file");
-        let error = Companions::find(&folder.0, None).err().expect("an error").to_string();
+        let error = Companions::find(&folder.0, None).expect_err("an error").to_string();
         assert!(error.contains("generation_config.json: EOF"), "{error}");
         let config = r#"{"do_sample": true, "temperature": "hot"}"#;
         fs::write(folder.0.join("generation_config.json"), config).expect("a file");
-        let error = Companions::find(&folder.0, None).err().expect("an error").to_string();
+        let error = Companions::find(&folder.0, None).expect_err("an error").to_string();
         assert!(error.contains("temperature is \"hot\", but must be a number"), "{error}");
     }
 }

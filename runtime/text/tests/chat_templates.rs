@@ -182,7 +182,9 @@ fn errors_of_templates_name_the_line() {
     let tokenizer = || Tokenizer::open(data("chat.json")).expect("a tokenizer");
     let error = |source: &str| {
         let made = ChatTemplate::new(source, Default::default(), tokenizer());
-        made.err().expect("an error").to_string()
+        let rendered =
+            made.and_then(|template| template.render(&[user("a")], &ChatOptions::default(), true));
+        rendered.expect_err("an error").to_string()
     };
     assert!(error("{% for %}").starts_with("chat template: line 1: syntax error"));
     assert_eq!(error("\n{{ raise_exception('never') }}"), "chat template: line 2: never");

@@ -62,7 +62,7 @@ impl Opened {
                     "chat.call in model.yaml requires chat.result, the format of tool results";
                 return Err(failed(reason.to_owned()));
             }
-            Format::Parts(template.prefix(system).map_err(text_failed)?, template)
+            Format::Parts(template.prefix(system).map_err(text_failed)?, Box::new(template))
         } else {
             let format = jinja(&companions, &chat, settings).map_err(text_failed)?;
             Format::Jinja(Box::new(format.ok_or_else(|| failed(no_template(&companions)))?))

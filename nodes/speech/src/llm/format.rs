@@ -10,7 +10,7 @@ use super::{answer::THINK, template::ChatTemplate};
 /// Format of a prompt.
 pub(super) enum Format {
     /// Parts of `chat` in `model.yaml`, and the tokens at the start of every prompt.
-    Parts(Vec<u32>, ChatTemplate),
+    Parts(Vec<u32>, Box<ChatTemplate>),
     /// Jinja template.
     Jinja(Box<JinjaFormat>),
 }
