@@ -4,6 +4,7 @@ mod answer;
 mod dialogue;
 mod files;
 mod format;
+mod settings;
 mod template;
 mod tool_json;
 
@@ -15,7 +16,8 @@ use afferent_graph::{
 use afferent_messages::{Played, Text, ToolMessage, Word};
 use afferent_text::TextError;
 
-use dialogue::{Dialogue, Generated, Settings};
+use dialogue::{Dialogue, Generated};
+use settings::{Settings, Thinking};
 
 use crate::heard_words::HeardWords;
 
@@ -26,19 +28,6 @@ choices! {
         Said = "said",
         /// The words that the user has heard; requires `words` and `played`.
         Heard = "heard",
-    }
-}
-
-choices! {
-    /// Use of the thinking block at the start of an answer.
-    pub enum Thinking {
-        /// It is dropped.
-        Drop = "drop",
-        /// It is sent on `thinking`.
-        Send = "send",
-        /// The chat template gets `enable_thinking = false`; what the model thinks in spite of it
-        /// is dropped.
-        Off = "off",
     }
 }
 

@@ -9,9 +9,9 @@ use serde::Deserialize;
 /// `tokenizer_config.json` or `chat_template.jinja` beside the tokenizer has the template.
 ///
 /// Otherwise `{text}` marks the content in each part. A prompt consists of [`begin`](Self::begin),
-/// [`system`](Self::system), and for each turn [`user`](Self::user) and [`answer`](Self::answer),
-/// all of which are required but `begin` and `system`. The model then generates the answer up to
-/// [`end`](Self::end).
+/// [`system`](Self::system), and for each turn [`user`](Self::user) and [`answer`](Self::answer).
+/// The model then generates the answer up to [`end`](Self::end). `user`, `answer` and `end` are
+/// required.
 ///
 /// A tool call starts with [`call`](Self::call), followed by a JSON object with the `name` of the
 /// tool and its `arguments`. The result, also a JSON object, is appended as

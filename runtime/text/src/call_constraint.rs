@@ -28,7 +28,7 @@ const MAX_NAMES: usize = 64;
 /// let mut call = CallConstraint::new(vec![tool], "arguments").unwrap();
 /// assert!(call.accepts(b"{\"name\": \"fi") && !call.accepts(b"{\"name\": \"open"));
 /// assert!(call.push(b"{\"name\": \"find\", \"arguments\": {"));
-/// assert!(call.accepts(b"\"thing\": \"keys\"}}") && !call.accepts(b"\"place"));
+/// assert!(call.accepts(b"\"thing\": \"keys\"}}") && !call.accepts(b"\"room"));
 /// ```
 #[derive(Debug, Clone)]
 pub struct CallConstraint {

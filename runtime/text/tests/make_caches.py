@@ -49,10 +49,10 @@ class Hybrid(Recurrent):
 
     def __init__(self):
         super().__init__()
-        self.place = torch.nn.Embedding(CONTEXT, WIDTH)
+        self.embed_position = torch.nn.Embedding(CONTEXT, WIDTH)
 
     def forward(self, tokens, positions):
-        return super().forward(tokens, positions) + self.head(self.place(positions[-1:]))
+        return super().forward(tokens, positions) + self.head(self.embed_position(positions[-1:]))
 
 
 class Attention(torch.nn.Module):
@@ -62,7 +62,7 @@ class Attention(torch.nn.Module):
         super().__init__()
         self.window, self.slots = window, slots
         self.embed = torch.nn.Embedding(VOCABULARY, WIDTH)
-        self.place = torch.nn.Embedding(CONTEXT, WIDTH)
+        self.embed_position = torch.nn.Embedding(CONTEXT, WIDTH)
         self.query, self.key, self.value = (torch.nn.Linear(WIDTH, WIDTH) for _ in range(3))
         self.head = torch.nn.Linear(WIDTH, VOCABULARY)
         self.register_buffer("keys", torch.zeros(slots, WIDTH))
@@ -71,7 +71,7 @@ class Attention(torch.nn.Module):
         self.register_buffer("held", torch.zeros(slots, dtype=torch.long))
 
     def attend(self, tokens, positions):
-        x = self.embed(tokens[0]) + self.place(positions)
+        x = self.embed(tokens[0]) + self.embed_position(positions)
         slot = positions % self.slots
         self.keys.index_put_((slot,), self.key(x))
         self.values.index_put_((slot,), self.value(x))

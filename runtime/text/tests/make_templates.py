@@ -48,7 +48,7 @@ def dialogues():
     call = {"id": "call00001", "type": "function", "function": {
         "name": "where_is", "arguments": {"thing": "keys", "room": "küche \"x\"", "n": 2, "deep": [1.5, None, True]}}}
     called = said("assistant", "", tool_calls=[call])
-    result = said("tool", '{"place": "on the table"}', name="where_is", tool_call_id="call00001")
+    result = said("tool", '{"found": "on the table"}', name="where_is", tool_call_id="call00001")
     yield [said("user", "hello")], False
     yield [said("system", " be short. "), said("user", "  grüß dich 👋\n\n")], False
     yield [said("user", "one"), said("assistant", "two, three"), said("user", "what next?")], False

@@ -10,10 +10,10 @@ use afferent_text::{
 use serde_json::Value;
 
 use super::{
-    Thinking,
     answer::{AnswerParser, Ended, MARKERS, Part},
     files::Opened,
     format::{Format, message},
+    settings::Settings,
     template::ChatTemplate,
     tool_json::{format_result, parse_call},
 };
@@ -29,25 +29,6 @@ pub(super) enum Generated {
     MalformedCall(String),
     /// The answer has ended, with its last text.
     End(String),
-}
-
-/// Settings of a dialogue: those of the node.
-#[derive(Debug, Clone)]
-pub(super) struct Settings {
-    /// System prompt in place of that of the package.
-    pub(super) system: Option<String>,
-    /// Most tokens of an answer.
-    pub(super) max_new: usize,
-    pub(super) temperature: Option<f32>,
-    pub(super) top_p: Option<f32>,
-    pub(super) top_k: Option<u32>,
-    pub(super) min_p: Option<f32>,
-    pub(super) repetition_penalty: Option<f32>,
-    pub(super) seed: u32,
-    pub(super) stop: Option<String>,
-    pub(super) thinking: Thinking,
-    /// True if tool calls are constrained to valid JSON.
-    pub(super) constrain_calls: bool,
 }
 
 /// A model and the history of the dialogue.

@@ -6,13 +6,12 @@ use afferent_graph::{NodeError, OpenCx};
 use afferent_package::{CacheKind, Chat, ModelPackage, ToolFormat};
 use afferent_text::{
     Cache, CallConstraint, ChatOptions, ChatTool, Companions, ContractOptions, GenerationOptions,
-    Generator, Sampling, TextError, Tokenizer, ToolNames,
+    Generator, TextError, Tokenizer, ToolNames,
 };
 
 use super::{
-    Thinking,
-    dialogue::Settings,
     format::{Format, JinjaFormat},
+    settings::{Settings, Thinking},
     template::ChatTemplate,
 };
 
@@ -132,21 +131,4 @@ fn no_template(companions: &Companions) -> String {
          folder of {}, or define `chat` in model.yaml",
         companions.tokenizer.display()
     )
-}
-
-impl Settings {
-    /// Sampling of the parameters; those that are not set are of `defaults`, or greedy.
-    fn sampling(&self, defaults: Option<Sampling>) -> Sampling {
-        let defaults = defaults.unwrap_or_default();
-        let top_k = self.top_k.map(|top_k| usize::try_from(top_k).unwrap_or(usize::MAX));
-        Sampling {
-            temperature: self.temperature.unwrap_or(defaults.temperature),
-            top_p: self.top_p.unwrap_or(defaults.top_p),
-            top_k: top_k.unwrap_or(defaults.top_k),
-            min_p: self.min_p.unwrap_or(defaults.min_p),
-            repetition_penalty: self.repetition_penalty.unwrap_or(defaults.repetition_penalty),
-            seed: u64::from(self.seed),
-            ..defaults
-        }
-    }
 }

@@ -3,6 +3,7 @@
 use std::{fs, path::PathBuf};
 
 use super::*;
+use crate::llm::settings::Thinking;
 
 /// A dialogue with the toy model of `runtime/text`, with a context of 128 tokens.
 fn robot(max_new: usize) -> Result<Dialogue, NodeError> {
