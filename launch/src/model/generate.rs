@@ -2,7 +2,7 @@
 
 use std::{
     io::BufRead,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::ExitCode,
     sync::{
         Arc,
@@ -13,7 +13,10 @@ use std::{
 
 use afferent_runtime::ModelOptions;
 use afferent_simd::pool;
-use afferent_text::{FinishReason, GenerationOptions, Generator, Sampling, Tokenizer};
+use afferent_text::{
+    Cache, ChatMessage, ChatOptions, ChatPrompt, ChatTemplate, Companions, Contract,
+    ContractOptions, FinishReason, GenerationOptions, Generator, Sampling, Tokenizer,
+};
 use anyhow::Context;
 use clap::Args;
 
@@ -27,12 +30,17 @@ use crate::App;
 /// per second.
 ///
 /// The program is an ExecuTorch Llama export, or has the same inputs, with or without a KV cache.
-/// The begin token is added to the prompt, but no chat template: the prompt has to contain it.
+/// The begin token is added to the prompt. With `--chat`, the prompt is the message of a user in the
+/// chat template of the files beside the tokenizer: chat_template.jinja or tokenizer_config.json.
+/// Without it, the prompt has to contain the template. Sampling that is not set is that of
+/// generation_config.json beside the tokenizer, or greedy.
+///
 /// Ctrl-C ends the answer and skips the remaining prompts; pressed again, or while the model loads,
 /// it ends the command. A closed output pipe ends it too.
 #[derive(Args)]
 #[command(after_help = "Examples:
   afferent model generate llama.pte --tokenizer tokenizer.model --prompt 'Once upon a time'
+  afferent model generate qwen3/model.pte --chat --prompt 'What is the capital of France?'
   afferent model generate llama.pte --tokenizer tokenizer.json --prompt 'A haiku:' \\
       --temperature 0.8 --top-p 0.9 --seed 7 --max-new 60 --stop $'\\n\\n'
   afferent model generate llama.pte --tokenizer tokenizer.json --prompt 'Hi' --json | jq .decode_tokens_per_s
@@ -40,9 +48,23 @@ use crate::App;
 pub(crate) struct GenerateArgs {
     #[command(flatten)]
     program: ProgramFile,
-    /// Tokenizer: tokenizer.json, or a .model file of SentencePiece or tiktoken
+    /// Tokenizer: tokenizer.json, tekken.json, vocab.txt, a .model file of SentencePiece or tiktoken, or
+    /// a .bin file of llama2.c; by default the one in the folder of the program or above it
     #[arg(long, value_name = "FILE")]
-    tokenizer: PathBuf,
+    tokenizer: Option<PathBuf>,
+    /// Put the prompt into the chat template beside the tokenizer
+    #[arg(long)]
+    chat: bool,
+    /// System prompt
+    #[arg(long, value_name = "TEXT", requires = "chat")]
+    system: Option<String>,
+    /// Method that computes logits; by default forward, prefill and decode, or the only one that fits
+    #[arg(long, value_name = "NAME")]
+    method: Option<String>,
+    /// State of the model: positional, recurrent, ring:WINDOW or ring:WINDOW:SLOTS; by default what
+    /// the program says
+    #[arg(long, value_name = "KIND", value_parser = cache_kind)]
+    cache_kind: Option<Cache>,
     /// Text that the model continues
     #[arg(long, required_unless_present = "prompts")]
     prompt: Option<String>,
@@ -76,23 +98,57 @@ pub(crate) struct GenerateArgs {
 #[derive(Args)]
 struct SamplingArgs {
     /// Temperature; 0 always takes the most likely token
-    #[arg(long, default_value_t = 0.0)]
-    temperature: f32,
+    #[arg(long)]
+    temperature: Option<f32>,
     /// Sample from the N most likely tokens; 0 means all
-    #[arg(long, default_value_t = 0, value_name = "N")]
-    top_k: usize,
+    #[arg(long, value_name = "N")]
+    top_k: Option<usize>,
     /// Sample from the most likely tokens whose probabilities add up to this value
-    #[arg(long, default_value_t = 1.0)]
-    top_p: f32,
+    #[arg(long)]
+    top_p: Option<f32>,
     /// Drop tokens whose probability is less than this fraction of the highest one
-    #[arg(long, default_value_t = 0.0)]
-    min_p: f32,
+    #[arg(long)]
+    min_p: Option<f32>,
     /// Penalty for the last 64 tokens; 1 means none
-    #[arg(long, default_value_t = 1.0)]
-    repetition_penalty: f32,
+    #[arg(long)]
+    repetition_penalty: Option<f32>,
     /// Seed; the same seed gives the same text
     #[arg(long, default_value_t = 0)]
     seed: u64,
+}
+
+impl SamplingArgs {
+    /// The settings; those that are absent are of `defaults`.
+    fn with_defaults(&self, defaults: Sampling) -> Sampling {
+        Sampling {
+            temperature: self.temperature.unwrap_or(defaults.temperature),
+            top_k: self.top_k.unwrap_or(defaults.top_k),
+            top_p: self.top_p.unwrap_or(defaults.top_p),
+            min_p: self.min_p.unwrap_or(defaults.min_p),
+            repetition_penalty: self.repetition_penalty.unwrap_or(defaults.repetition_penalty),
+            seed: self.seed,
+            ..defaults
+        }
+    }
+}
+
+/// Parses `--cache-kind`.
+fn cache_kind(text: &str) -> Result<Cache, String> {
+    let ring = || {
+        let (window, slots) =
+            text.strip_prefix("ring:").map(|rest| rest.split_once(':').unwrap_or((rest, rest)))?;
+        let (window, slots) = (window.parse().ok()?, slots.parse().ok()?);
+        (0 < window && window <= slots).then_some(Cache::Ring { window, slots })
+    };
+    match text {
+        "positional" => Ok(Cache::Positional),
+        "recurrent" => Ok(Cache::Recurrent),
+        _ => ring().ok_or_else(|| {
+            "expected positional, recurrent, ring:WINDOW or ring:WINDOW:SLOTS with at least WINDOW \
+             slots"
+                .to_owned()
+        }),
+    }
 }
 
 /// Exit status of a command that Ctrl-C ended, as shells expect it.
@@ -142,10 +198,59 @@ fn handle_ctrl_c(
 
 /// Loaded model that answers prompts.
 struct Session {
-    tokenizer: Tokenizer,
+    prompts: Prompts,
     generator: Generator,
     options: GenerationOptions,
     load_ms: f64,
+}
+
+/// Form of prompts.
+enum Prompts {
+    /// Text that the model continues.
+    Text(Box<Tokenizer>),
+    /// Message of a user after a system prompt.
+    Chat(Box<ChatTemplate>, Option<String>),
+}
+
+impl Prompts {
+    fn open(companions: &Companions, args: &GenerateArgs) -> anyhow::Result<Self> {
+        let tokenizer = Tokenizer::open(&companions.tokenizer)?;
+        if !args.chat {
+            return Ok(Self::Text(Box::new(tokenizer)));
+        }
+        let template = companions.chat_template(tokenizer).with_context(|| {
+            format!(
+                "no chat template; copy chat_template.jinja or tokenizer_config.json of the model \
+                 to the folder of {}, or leave out --chat",
+                companions.tokenizer.display()
+            )
+        })?;
+        Ok(Self::Chat(Box::new(template?), args.system.clone()))
+    }
+
+    fn tokenizer(&self) -> &Tokenizer {
+        match self {
+            Self::Text(tokenizer) => tokenizer,
+            Self::Chat(template, _) => template.tokenizer(),
+        }
+    }
+
+    fn encode(&self, generator: &Generator, prompt: &str) -> anyhow::Result<Vec<u32>> {
+        let (template, system) = match self {
+            Self::Text(tokenizer) => return Ok(generator.encode(tokenizer, prompt)?),
+            Self::Chat(template, system) => (template, system),
+        };
+        let message = |role: &str, content: &str| ChatMessage {
+            role: role.to_owned(),
+            content: content.to_owned(),
+            ..ChatMessage::default()
+        };
+        let system = system.as_ref().map(|text| message("system", text));
+        let messages: Vec<ChatMessage> =
+            system.into_iter().chain([message("user", prompt)]).collect();
+        let (options, earlier) = (ChatOptions::default(), ChatPrompt::default());
+        Ok(template.prompt(&messages, &options, &earlier)?.tokens)
+    }
 }
 
 /// Answer to a prompt, with measured times.
@@ -163,35 +268,41 @@ struct Answer {
 
 impl Session {
     fn load(app: &App, args: &GenerateArgs, canceled: Arc<AtomicBool>) -> anyhow::Result<Self> {
-        let SamplingArgs { temperature, top_k, top_p, min_p, repetition_penalty, seed } =
-            args.sampling;
-        let default = Sampling { repetition_penalty, seed, ..Sampling::default() };
+        let start = Instant::now();
+        let folder = args.program.file.parent().unwrap_or(Path::new(""));
+        let companions = Companions::find(folder, args.tokenizer.as_deref())?;
+        let prompts = Prompts::open(&companions, args)?;
+        let mut extra_eos = companions.eos_tokens(prompts.tokenizer());
+        if let Prompts::Chat(template, _) = &prompts {
+            extra_eos.extend(template.end());
+        }
         let options = GenerationOptions {
             max_new_tokens: args.max_new,
-            sampling: Sampling { temperature, top_k, top_p, min_p, ..default },
+            sampling: args.sampling.with_defaults(companions.sampling.unwrap_or_default()),
             stop: args.stop.clone(),
+            extra_eos,
             ignore_eos: args.ignore_end,
             canceled: Some(canceled),
-            ..GenerationOptions::default()
         };
-        let start = Instant::now();
-        let tokenizer = Tokenizer::open(&args.tokenizer)?;
         let workers = pool::workers(args.threads);
         let model_options = args.limits.model_options(app.models().clone());
         let model_options = ModelOptions { workers, ..model_options };
-        let model = args.cache.load(args.program.open()?, "forward", model_options)?;
-        let generator = Generator::new(model)?;
+        let contract = ContractOptions { method: args.method.clone(), cache: args.cache_kind };
+        let file = args.program.open()?;
+        let method = Contract::with_options(&file, &contract)?.method;
+        let model = args.cache.load(file, &method, model_options)?;
+        let generator = Generator::with_options(model, &contract)?;
         let load_ms = start.elapsed().as_secs_f64() * 1e3;
-        Ok(Self { tokenizer, generator, options, load_ms })
+        Ok(Self { prompts, generator, options, load_ms })
     }
 
     /// Answers `prompt` without earlier context. With `stream`, prints the text token by token.
     fn answer(&mut self, prompt: &str, stream: bool) -> anyhow::Result<Answer> {
-        let Self { tokenizer, generator, options, load_ms } = self;
+        let Self { prompts, generator, options, load_ms } = self;
         generator.rewind(0)?;
-        let prompt = generator.encode(tokenizer, prompt)?;
+        let prompt = prompts.encode(generator, prompt)?;
         let start = Instant::now();
-        let mut answer = generator.generate(tokenizer, &prompt, options)?;
+        let mut answer = generator.generate(prompts.tokenizer(), &prompt, options)?;
         let prefill_s = start.elapsed().as_secs_f64();
         let (mut text, mut tokens) = (String::new(), Vec::new());
         let (mut first, mut last) = (None, Instant::now());
@@ -253,5 +364,25 @@ impl Answer {
             "decode_ms": round(self.decode_s * 1e3),
             "decode_tokens_per_s": self.decode_rate().map(round),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_of_caches_are_parsed() {
+        let check = |text: &str, expected: Cache| assert_eq!(cache_kind(text), Ok(expected));
+        check("positional", Cache::Positional);
+        check("recurrent", Cache::Recurrent);
+        check("ring:8", Cache::Ring { window: 8, slots: 8 });
+        check("ring:8:16", Cache::Ring { window: 8, slots: 16 });
+        for wrong in ["", "ring", "ring:", "ring:0", "ring:8:4", "ring:x", "paged"] {
+            assert!(
+                cache_kind(wrong).is_err_and(|reason| reason.contains("ring:WINDOW")),
+                "{wrong}"
+            );
+        }
     }
 }

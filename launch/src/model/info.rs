@@ -7,6 +7,7 @@ use afferent_inspect::{
 };
 use afferent_package::Contract;
 use afferent_runtime::ModelFile;
+use afferent_text::Cache;
 use clap::Args;
 
 use super::ProgramFile;
@@ -35,7 +36,7 @@ pub(crate) fn info(app: &App, args: &InfoArgs) -> anyhow::Result<ExitCode> {
     if args.json {
         crate::print(&format!("{}\n", serde_json::to_string_pretty(&contents)?))?;
     } else {
-        crate::print(&text(&contents))?;
+        crate::print(&(text(&contents) + &language_model(&file)))?;
         crate::print(&section("contract", &contract_rows(app, &file)))?;
     }
     Ok(ExitCode::SUCCESS)
@@ -70,6 +71,31 @@ fn text(contents: &ProgramContents) -> String {
     let cases = cases.map(|suite| [suite.method.clone(), suite.cases.to_string()]);
     text += &section("test cases", &cases.collect::<Vec<_>>());
     text
+}
+
+/// Contract of a language model, with the kind of its state as far as the program tells it.
+fn language_model(file: &ModelFile) -> String {
+    let Ok(contract) = afferent_text::Contract::from_file(file) else { return String::new() };
+    let mut methods = contract.method.clone();
+    if let Some(decode) = &contract.decode {
+        methods += &format!(" and {}", decode.method);
+    }
+    let cache = match contract.cache {
+        _ if !contract.has_cache => "none: each run reads the whole context".to_owned(),
+        Cache::Positional => "positional, unless `cache` in model.yaml says otherwise".to_owned(),
+        Cache::Ring { window, .. } => format!("ring, window {window} (sliding_window)"),
+        Cache::Recurrent => "recurrent".to_owned(),
+    };
+    section(
+        "language model",
+        &[
+            ["methods".to_owned(), methods],
+            ["context".to_owned(), format!("{} tokens", contract.max_context_len)],
+            ["chunk".to_owned(), format!("{} tokens", contract.max_prefill_chunk)],
+            ["vocabulary".to_owned(), format!("{} tokens", contract.vocab_size)],
+            ["cache".to_owned(), cache],
+        ],
+    )
 }
 
 fn method(method: &MethodContents) -> String {

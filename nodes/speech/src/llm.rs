@@ -1,6 +1,10 @@
 //! Language model of a dialogue.
 
+mod answer;
 mod dialogue;
+mod files;
+mod format;
+mod settings;
 mod template;
 mod tool_json;
 
@@ -13,6 +17,7 @@ use afferent_messages::{Played, Text, ToolMessage, Word};
 use afferent_text::TextError;
 
 use dialogue::{Dialogue, Generated};
+use settings::{Settings, Thinking};
 
 use crate::heard_words::HeardWords;
 
@@ -29,12 +34,37 @@ choices! {
 params! {
     /// Settings of [`Llm`].
     pub struct LlmParams {
-        /// Path of the model package, with a tokenizer and a chat template.
+        /// Path of the model package, or of a program (.pte) with a tokenizer and a chat template
+        /// beside it.
         pub model: PathBuf;
         /// System prompt; default: that of the package.
         pub system: Option<String>;
-        /// Longest answer.
+        /// Longest answer, with its thinking block.
         pub max_new: u32 = "64", range 1.0..=4096.0, unit "tokens";
+        /// Divisor of the logits; 0 is greedy decoding. Default: that of generation_config.json
+        /// beside the tokenizer if it samples, else 0.
+        pub temperature: Option<f32>, range 0.0..=100.0;
+        /// Probability of the most probable tokens to sample from. Default: that of
+        /// generation_config.json, else 1.
+        pub top_p: Option<f32>, range 0.001..=1.0;
+        /// Number of most probable tokens to sample from; 0 is all. Default: that of
+        /// generation_config.json, else 0.
+        pub top_k: Option<u32>, range 0.0..=1000000.0;
+        /// Minimum probability relative to the most probable token. Default: that of
+        /// generation_config.json, else 0.
+        pub min_p: Option<f32>, range 0.0..=1.0;
+        /// Penalty of the last 64 tokens; 1 is none. Default: that of generation_config.json, else 1.
+        pub repetition_penalty: Option<f32>, range 0.1..=10.0;
+        /// Seed of sampling.
+        pub seed: u32 = "0";
+        /// Text that ends an answer and is not part of it.
+        pub stop: Option<String>;
+        /// Use of the thinking block (`<think>…</think>`) of an answer.
+        pub thinking: Thinking = "drop";
+        /// Lets only tokens through, in a tool call, that continue valid JSON with a name of
+        /// `chat.tools` and of its arguments. Not for the format of Mistral, and calls of Llama 3
+        /// only after `<|python_tag|>`.
+        pub constrain_calls: bool = "false";
         /// Part of an interrupted answer that stays in the history.
         pub history: History = "said";
         /// Longest time of a tool call, after which `apology` is the answer.
@@ -53,8 +83,13 @@ params! {
 /// answer is `apology` after eight consecutive tool calls, and if a single turn exceeds the
 /// context. An interrupt ends the answer between two tokens; `history` says what stays of it.
 ///
-/// Contract of the model: that of ExecuTorch's Llama exports, with `tokenizer` and `chat` in
-/// `model.yaml`. Sampling is greedy.
+/// Contract of the model: that of ExecuTorch's Llama exports or of optimum-executorch, with
+/// `tokenizer` and `chat` in `model.yaml`, or with the files of the model's hub beside the program:
+/// `tokenizer.json`, `tokenizer_config.json` or `chat_template.jinja`, and `generation_config.json`.
+/// Answers end at the EOS tokens of all of these, and at the mark of the chat template.
+///
+/// A Jinja template gets the tools of `chat.tools`. Calls are read in the format of Hermes and Qwen,
+/// Llama 3 or Mistral; of several calls in an answer, the first counts.
 ///
 /// Latency: prefill of the new tokens for the first piece, one decode step for each other piece.
 ///
@@ -110,6 +145,8 @@ ports! {
         out ANSWER: Text;
         /// A tool call in place of an answer.
         out CALLS: ToolMessage, optional;
+        /// The thinking block of the answer, piece by piece, if `thinking` is `send`.
+        out THINKING: Text, optional;
     }
 }
 
@@ -169,9 +206,13 @@ impl Llm {
         let cancel = cx.cancel_flag();
         let generated = cx.time_model(|| self.dialogue.next(cancel));
         match generated.map_err(|error| self.model_error(&error))? {
-            Generated::Text(text) => {
+            Generated::Text(text, thought) => {
+                let piece = |text| Text { turn: self.turn, text, is_last: false };
+                if !thought.is_empty() && self.params.thinking == Thinking::Send {
+                    cx.send(Self::THINKING, piece(thought));
+                }
                 if !text.is_empty() {
-                    cx.send(Self::ANSWER, Text { turn: self.turn, text, is_last: false });
+                    cx.send(Self::ANSWER, piece(text));
                 }
                 cx.resume();
             }
@@ -191,9 +232,8 @@ impl Llm {
                 tracing::warn!("malformed tool call: {text}");
                 self.apologize(cx);
             }
-            Generated::End => {
-                let (text, is_last) = (String::new(), true);
-                cx.send(Self::ANSWER, Text { turn: self.turn, text, is_last });
+            Generated::End(text) => {
+                cx.send(Self::ANSWER, Text { turn: self.turn, text, is_last: true });
             }
         }
         Ok(())
@@ -202,6 +242,7 @@ impl Llm {
     fn apologize(&mut self, cx: &mut Cx<'_>) {
         self.tool_deadline = None;
         let text = self.params.apology.clone();
+        self.dialogue.push_apology(self.turn, &text);
         cx.send(Self::ANSWER, Text { turn: self.turn, text, is_last: true });
     }
 
@@ -229,8 +270,20 @@ impl Node for Llm {
             cx.needs("history", &[Self::WORDS.name()], "tts")?;
             cx.needs("history", &[Self::PLAYED.name()], "speaker")?;
         }
-        let max_new = usize::try_from(params.max_new).unwrap_or(usize::MAX);
-        let dialogue = Dialogue::open(&params.model, params.system.as_deref(), max_new, cx)?;
+        let settings = Settings {
+            system: params.system.clone(),
+            max_new: usize::try_from(params.max_new).unwrap_or(usize::MAX),
+            temperature: params.temperature,
+            top_p: params.top_p,
+            top_k: params.top_k,
+            min_p: params.min_p,
+            repetition_penalty: params.repetition_penalty,
+            seed: params.seed,
+            stop: params.stop.clone(),
+            thinking: params.thinking,
+            constrain_calls: params.constrain_calls,
+        };
+        let dialogue = Dialogue::open(&params.model, &settings, cx)?;
         Ok(Self {
             params,
             dialogue,

@@ -16,6 +16,9 @@
 //! labels: []                    # class names of a classifier, in order
 //! tokenizer: tokenizer.json     # language models
 //! chat: {user: "<|user|> {text}<|end|>", answer: "<|assistant|>", end: "<|end|>"}  # see [`Chat`]
+//! # or `chat: {template: chat.jinja}`, or no `chat` if tokenizer_config.json has the template
+//! cache: recurrent              # positional, recurrent or {ring: {window: 512}}, see [`CacheKind`]
+//! method: lora_forward          # of a program with several, see [`Manifest::method`]
 //! decision: {threshold: 0.6}    # defaults for the node, see [`Decision`]
 //! decoder: {language_model: words.arpa, language_weight: 0.5, word_bonus: 1.0}  # see [`Decoder`]
 //! license: Apache-2.0           # SPDX
@@ -34,6 +37,7 @@
 //! Begin with [`ModelPackage::open`]; [`Manifest`] has all fields of `model.yaml`.
 
 mod cache;
+mod chat;
 mod contract;
 mod folder;
 mod image;
@@ -42,9 +46,10 @@ mod package;
 mod roles;
 
 pub use cache::{ModelCache, StoreError, copy_and_hash};
+pub use chat::{CacheKind, Chat, Tool, ToolFormat};
 pub use contract::Contract;
 pub use folder::TOKENIZER_FILES;
 pub use image::{Color, ImageInput, Resampling, Resize};
-pub use manifest::{Chat, Decision, Decoder, Manifest, Quality, Threshold, Tool, Variant};
+pub use manifest::{Decision, Decoder, Manifest, Quality, Threshold, Variant};
 pub use package::{ModelPackage, PackageError};
 pub use roles::{precision_in_name, roles};

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use indexmap::IndexMap;
 use serde::{Deserialize, de::IgnoredAny};
 
-use crate::image::ImageInput;
+use crate::{
+    chat::{CacheKind, Chat},
+    image::ImageInput,
+};
 
 /// Contents of `model.yaml`.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -37,6 +39,12 @@ pub struct Manifest {
     pub tokenizer: Option<String>,
     /// Chat template of a language model.
     pub chat: Option<Chat>,
+    /// Kind of the state of a language model; by default what the program says, or else
+    /// `positional`.
+    pub cache: Option<CacheKind>,
+    /// Method of a language model that computes logits, such as `lora_forward`; by default
+    /// `forward`, the pair `prefill` and `decode`, or the only method that fits.
+    pub method: Option<String>,
     /// Default thresholds for the node that runs the model.
     #[serde(default)]
     pub decision: Decision,
@@ -102,57 +110,6 @@ impl Manifest {
 impl Variant {
     /// Value of [`Variant::backend`] for a program without delegates.
     pub const PORTABLE: &str = "portable";
-}
-
-/// Chat template of a language model. `{text}` marks the content in each part.
-///
-/// A prompt consists of [`begin`](Self::begin), [`system`](Self::system), and for each turn
-/// [`user`](Self::user) and [`answer`](Self::answer). The model then generates the answer up to
-/// [`end`](Self::end).
-///
-/// A tool call starts with [`call`](Self::call), followed by a JSON object with the `name` of the
-/// tool and its `arguments`. The result, also a JSON object, is appended as
-/// [`result`](Self::result). Another [`answer`](Self::answer) then prompts the model for the final
-/// answer.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Chat {
-    /// Default system prompt.
-    pub instructions: Option<String>,
-    /// Start of the dialogue.
-    #[serde(default)]
-    pub begin: String,
-    /// Template of the system prompt.
-    pub system: Option<String>,
-    /// Template of a user turn.
-    pub user: String,
-    /// Generation prompt: start of an answer of the model.
-    pub answer: String,
-    /// End of an answer.
-    pub end: String,
-    /// Start of a tool call; must be a single token.
-    pub call: Option<String>,
-    /// Template of a tool result.
-    pub result: Option<String>,
-    /// Tools that the model was trained with.
-    #[serde(default)]
-    pub tools: Vec<Tool>,
-}
-
-/// Tool that a language model can call.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Tool {
-    /// Name in tool calls.
-    pub name: String,
-    /// Description.
-    pub about: String,
-    /// Names and descriptions of the arguments.
-    #[serde(default)]
-    pub arguments: IndexMap<String, String>,
-    /// Names and descriptions of the result fields, in the order of the training data.
-    #[serde(default)]
-    pub result: IndexMap<String, String>,
 }
 
 /// Defaults for a node that thresholds scores.

@@ -9,7 +9,7 @@ use std::{
 
 use afferent_runtime::{Model, ModelError, ModelFile, ModelOptions};
 
-use crate::{ImageInput, Manifest, ModelCache, Variant, copy_and_hash, folder};
+use crate::{CacheKind, Chat, ImageInput, Manifest, ModelCache, Variant, copy_and_hash, folder};
 
 /// Model package on disk.
 #[derive(Debug, Clone)]
@@ -155,6 +155,8 @@ impl ModelPackage {
         check_files(&manifest).map_err(invalid)?;
         manifest.decision.check(&manifest.labels).map_err(invalid)?;
         manifest.image.as_ref().map_or(Ok(()), ImageInput::check).map_err(invalid)?;
+        manifest.chat.as_ref().map_or(Ok(()), Chat::check).map_err(invalid)?;
+        manifest.cache.map_or(Ok(()), CacheKind::check).map_err(invalid)?;
         Ok(Self { folder: path.to_owned(), manifest })
     }
 
@@ -384,6 +386,9 @@ fn check_files(manifest: &Manifest) -> Result<(), String> {
     if let Some(tokenizer) = &manifest.tokenizer {
         check("tokenizer", tokenizer)?;
     }
+    if let Some(template) = manifest.chat.as_ref().and_then(|chat| chat.template.as_ref()) {
+        check("chat.template", template)?;
+    }
     match manifest.all_programs().next() {
         Some(_) => Ok(()),
         None => Err("it must have `variants` of a program, or `programs`".to_owned()),
@@ -497,6 +502,7 @@ mod tests {
             "variants: []\ntokenizer: /dev/zero",
             "variants: []\ntokenizer: ''",
             "variants: []\ntokenizer: a/../../x.json",
+            "variants: []\nchat: {template: ../x.jinja}",
             &format!("variants: []\ndecoder: {{language_model: ../x, {decoder}}}"),
         ] {
             check(&format!("afferent_model: 1\n{rest}{escape}"), "path in the package folder");
@@ -511,6 +517,15 @@ mod tests {
         let below = |neg: &str| decision(&format!("0.6, neg_threshold: {neg}"));
         check(&below("-1"), "decision.neg_threshold is -1, but must be from 0 to 1");
         check(&below("0.7"), "0.7, but must be at most decision.threshold (0.6)");
+        let model =
+            |fields: &str| format!("afferent_model: 1\n{rest}variants: [{program}]\n{fields}");
+        check(&model("chat: {user: a, answer: b}"), "chat.end is missing");
+        check(&model("chat: {template: a, user: a, answer: b, end: c}"), "has both `template`");
+        check(&model("chat: {result: a}"), "chat.result needs chat.user");
+        check(&model("chat: {tool_format: other}"), "other");
+        check(&model("cache: paged"), "paged");
+        check(&model("cache: {ring: {window: 0}}"), "window must be at least 1");
+        check(&model("cache: {ring: {window: 8, slots: 4}}"), "slots is 4, but must be at least");
         check("afferent_model: 1", "missing");
         assert!(ModelPackage::open("no/such/model").is_err());
     }

@@ -6,45 +6,74 @@ use afferent_runtime::{
     program::{MethodPlan, TensorMeta, Value},
 };
 
-use crate::TextError;
-
-/// Method that computes logits.
-pub(crate) const METHOD: &str = "forward";
+use crate::{Cache, TextError};
 
 /// Interface of a language model program: ExecuTorch Llama exports, and Hugging Face exports, which
 /// take one position for each token.
 ///
-/// `forward` takes token ids `i64 [1, S]` and, with a KV cache, positions. It returns logits
-/// `[1, V]` of the last token or `[1, S, V]` of all tokens, in f32, f16 or bf16.
+/// A method takes token ids `i64 [1, S]` and, with a KV cache, positions. It returns logits
+/// `[1, V]` of the last token or `[1, S, V]` of all tokens, in f32, f16 or bf16. It is one of:
+///
+/// * the method that the caller names;
+/// * `forward`;
+/// * the pair `prefill`, for two tokens or more, and `decode`, for one, with a common cache;
+/// * the only method of this form.
 ///
 /// Metadata methods without inputs return the other fields. `get_max_context_len` or
 /// `get_max_seq_len` is required. Optional are `use_kv_cache`, `get_max_prefill_chunk`,
-/// `get_vocab_size`, `get_bos_id`, `get_eos_ids` (or `get_eos_id`) and `enable_dynamic_shape`.
+/// `get_vocab_size`, `get_bos_id`, `get_eos_ids`, `get_eos_id`, `enable_dynamic_shape` and
+/// `sliding_window`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Contract {
+    /// Method that computes logits.
+    pub method: String,
+    /// Method for single tokens, of a program with `prefill` and `decode`.
+    pub decode: Option<DecodeMethod>,
+    /// Kind of the state.
+    pub cache: Cache,
+    /// True if the program keeps a state. Otherwise each run gets all tokens of the context.
+    pub has_cache: bool,
     /// Maximum number of tokens in the context, including generated tokens.
     pub max_context_len: usize,
     /// Maximum number of tokens in one run.
     pub max_prefill_chunk: usize,
-    /// Position input of the program.
+    /// Position input of the method.
     pub positions: Positions,
     /// Number of tokens in the vocabulary of the model.
     pub vocab_size: usize,
     /// BOS token.
     pub bos: Option<u32>,
-    /// EOS tokens.
+    /// EOS tokens of `get_eos_ids` and `get_eos_id`.
     pub eos: Vec<u32>,
 }
 
-/// Position input of a program.
+/// Method for single tokens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DecodeMethod {
+    /// Name of the method.
+    pub method: String,
+    /// Position input.
+    pub positions: Positions,
+}
+
+/// Position input of a method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Positions {
-    /// No position input and no KV cache; each run gets all tokens of the context.
+    /// No position input.
     None,
     /// Position of the first token, `i64 [1]`, as in ExecuTorch exports.
     First,
     /// Position of each token, `i64 [S]`, as in Hugging Face exports.
     PerToken,
+}
+
+/// Choices that a program does not make itself, such as those of `model.yaml`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ContractOptions {
+    /// Method that computes logits; `None` chooses as [`Contract`] says.
+    pub method: Option<String>,
+    /// Kind of the state; `None` takes what the program says, or else [`Cache::Positional`].
+    pub cache: Option<Cache>,
 }
 
 impl Contract {
@@ -53,19 +82,82 @@ impl Contract {
     /// # Errors
     /// [`TextError::Contract`].
     pub fn from_file(file: &ModelFile) -> Result<Self, TextError> {
-        let error = |reason| TextError::Contract { path: file.path().to_owned(), reason };
-        let read = || {
-            let plan = file.method(METHOD).map_err(|error| error.to_string())?;
-            Self::read(file, &plan)
-        };
-        read().map_err(error)
+        Self::with_options(file, &ContractOptions::default())
     }
 
-    fn read(file: &ModelFile, plan: &MethodPlan<'_>) -> Result<Self, String> {
-        let (tokens, positions) = (input(plan, 0)?, input(plan, 1)?);
-        let tokens = tokens.ok_or("forward has no token input")?;
+    /// As [`Contract::from_file`], with the choices of `options`.
+    ///
+    /// # Errors
+    /// As [`Contract::from_file`].
+    pub fn with_options(file: &ModelFile, options: &ContractOptions) -> Result<Self, TextError> {
+        let error = |reason| TextError::Contract { path: file.path().to_owned(), reason };
+        let known = options.cache;
+        let program = file.program();
+        let read = |name: &str| Self::read_method(file, name, known);
+        if let Some(name) = &options.method {
+            let plan = program.method(name);
+            plan.ok_or_else(|| error(no_method(file, &format!("no method {name:?}"))))?;
+            return read(name).map_err(error);
+        }
+        if program.method("forward").is_some() {
+            return read("forward").map_err(error);
+        }
+        if program.method("prefill").is_some() && program.method("decode").is_some() {
+            return Self::read_pair(file, known).map_err(error);
+        }
+        let mut candidates: Vec<Self> =
+            program.method_names().filter_map(|name| read(name).ok()).collect();
+        match (candidates.pop(), candidates.is_empty()) {
+            (Some(only), true) => Ok(only),
+            (None, _) => {
+                let reason = "no method `forward`, and no other takes tokens and returns logits";
+                Err(error(no_method(file, reason)))
+            }
+            (Some(last), false) => {
+                let names: Vec<&str> =
+                    candidates.iter().chain([&last]).map(|one| one.method.as_str()).collect();
+                Err(error(format!(
+                    "no method `forward`; choose one with `method`: {}",
+                    names.join(", ")
+                )))
+            }
+        }
+    }
+
+    /// Contract of a program with the methods `prefill` and `decode`.
+    fn read_pair(file: &ModelFile, known: Option<Cache>) -> Result<Self, String> {
+        let prefill = Self::read_method(file, "prefill", known)?;
+        let decode = Self::read_method(file, "decode", known)?;
+        let plans = ["prefill", "decode"].map(|name| file.program().method(name));
+        // The first planned buffer belongs to its method. All others are common. A delegate may
+        // keep the cache itself.
+        let shares = plans.into_iter().flatten().all(|plan| {
+            plan.planned_buffer_sizes().len() > 1
+                || plan.delegates().any(|delegate| delegate.id != "XnnpackBackend")
+        });
+        if !shares {
+            return Err("prefill and decode do not share their cache; export them with \
+                        share_mutable_buffers, or choose `method: decode`"
+                .to_owned());
+        }
+        if prefill.vocab_size != decode.vocab_size || !prefill.has_cache || !decode.has_cache {
+            return Err("prefill and decode differ in their logits or have no cache".to_owned());
+        }
+        let cache = match (prefill.cache, decode.cache) {
+            (Cache::Positional, other) => other,
+            (cache, _) => cache,
+        };
+        let positions = decode.positions;
+        let decode = Some(DecodeMethod { method: decode.method, positions });
+        Ok(Self { cache, decode, ..prefill })
+    }
+
+    fn read_method(file: &ModelFile, name: &str, known: Option<Cache>) -> Result<Self, String> {
+        let plan = file.method(name).map_err(|error| error.to_string())?;
+        let (tokens, positions) = (input(&plan, 0)?, input(&plan, 1)?);
+        let tokens = tokens.ok_or_else(|| format!("{name} has no token input"))?;
         if let Some(Value::Tensor(_)) = plan.inputs().get(2).map(|id| plan.value(id as usize)) {
-            return Err("forward has more inputs than tokens and positions".to_owned());
+            return Err(format!("{name} has more inputs than tokens and positions"));
         }
         let sizes: Vec<usize> = tokens.layout.sizes.iter().collect();
         let &[1, width] = sizes.as_slice() else {
@@ -74,16 +166,16 @@ impl Contract {
         let first = |name: &str| metadata(file, name).and_then(|list| list.first().copied());
         let count = |name: &str| first(name).and_then(|value| usize::try_from(value).ok());
         let is_static = tokens.dynamism == Dynamism::Static;
-        let has_cache = first("use_kv_cache").map_or(positions.is_some(), |value| value != 0);
+        // A recurrent program needs no positions.
+        let without_positions = known == Some(Cache::Recurrent) || first("use_kv_cache") == Some(1);
+        let has_cache = first("use_kv_cache")
+            .map_or(positions.is_some() || without_positions, |value| value != 0);
         let positions = match (has_cache, positions) {
-            (false, None) => Positions::None,
+            (_, None) => Positions::None,
             (true, Some(tensor)) if tensor.layout.nbytes == size_of::<i64>() => Positions::First,
             (true, Some(_)) => Positions::PerToken,
-            (true, None) => {
-                return Err("use_kv_cache is true, but forward has no position input".into());
-            }
             (false, Some(_)) => {
-                return Err("use_kv_cache is false, but forward has a position input".into());
+                return Err(format!("use_kv_cache is false, but {name} has a position input"));
             }
         };
         if width == 0 || is_static && (width > 1 || !has_cache) {
@@ -98,23 +190,43 @@ impl Contract {
             _ => width.min(max_chunk),
         };
         let context = count("get_max_context_len").or(count("get_max_seq_len"));
+        let context = context.or(count("max_seq_len"));
         let context =
             context.ok_or("the program has neither get_max_context_len nor get_max_seq_len")?;
-        let logits = logits_width(plan)?;
+        let logits = logits_width(&plan)?;
         let vocab_size =
             count("get_vocab_size").filter(|&size| size > 0).unwrap_or(logits).min(logits);
         let token = |value: i64| u32::try_from(value).ok().filter(|&id| (id as usize) < vocab_size);
-        let eos =
-            metadata(file, "get_eos_ids").or(metadata(file, "get_eos_id")).unwrap_or_default();
+        let eos = ["get_eos_ids", "get_eos_id"].into_iter();
+        let mut eos: Vec<u32> =
+            eos.filter_map(|name| metadata(file, name)).flatten().filter_map(token).collect();
+        eos.sort_unstable();
+        eos.dedup();
+        let told = match positions {
+            Positions::None => Cache::Recurrent,
+            _ => Cache::of_method(&plan, plan.inputs().get(1), count("sliding_window"), context),
+        };
         Ok(Self {
+            method: name.to_owned(),
+            decode: None,
+            cache: if has_cache { known.unwrap_or(told) } else { Cache::Positional },
+            has_cache,
             max_context_len: if has_cache { context } else { context.min(width) },
             max_prefill_chunk: if has_cache { chunk } else { width },
             positions,
             vocab_size,
             bos: first("get_bos_id").and_then(token),
-            eos: eos.into_iter().filter_map(token).collect(),
+            eos,
         })
     }
+}
+
+/// Message about a missing method, with those that there are.
+fn no_method(file: &ModelFile, reason: &str) -> String {
+    let is_model =
+        |name: &&str| file.program().method(name).is_some_and(|plan| plan.num_instructions() > 0);
+    let names: Vec<&str> = file.program().method_names().filter(is_model).collect();
+    format!("{reason}; the program has {}", names.join(", "))
 }
 
 /// Input `index` of the method, an i64 tensor; `None` if the method has fewer inputs.
@@ -131,7 +243,7 @@ fn input<'a>(plan: &MethodPlan<'a>, index: usize) -> Result<Option<TensorMeta<'a
 
 /// Size of the last dimension of output 0.
 fn logits_width(plan: &MethodPlan<'_>) -> Result<usize, String> {
-    let id = plan.outputs().get(0).ok_or("forward has no output")?;
+    let id = plan.outputs().get(0).ok_or("the method has no output")?;
     let Value::Tensor(logits) = plan.value(id as usize) else {
         return Err("output 0 is not a tensor".to_owned());
     };

@@ -31,6 +31,20 @@ pub enum TextError {
         /// Error message of the tokenizer.
         reason: String,
     },
+    /// A file beside the tokenizer is invalid.
+    #[error("{}: {reason}", path.display())]
+    Companion {
+        /// Path of the file.
+        path: PathBuf,
+        /// Error message, with the field or the line.
+        reason: String,
+    },
+    /// A chat template has a syntax error or failed.
+    #[error("chat template: {reason}")]
+    ChatTemplate {
+        /// Line of the template and error message.
+        reason: String,
+    },
     /// A token id is not in the vocabulary of the model or the tokenizer.
     #[error(
         "token {token} is not in the vocabulary of {vocab_size} tokens; check that the tokenizer belongs to the model"

@@ -5,7 +5,9 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-use crate::{DecodeStream, Generator, Sampler, Sampling, StopStrings, TextError, Tokenizer};
+use crate::{
+    CallConstraint, DecodeStream, Generator, Sampler, Sampling, StopStrings, TextError, Tokenizer,
+};
 
 /// Options of a generation: sampling and stop conditions.
 #[derive(Debug, Clone)]
@@ -16,7 +18,7 @@ pub struct GenerationOptions {
     pub sampling: Sampling,
     /// Strings that end the answer. They are not part of its text.
     pub stop: Vec<String>,
-    /// Additional EOS tokens, besides those of the model or, if it has none, of the tokenizer.
+    /// Additional EOS tokens, besides those of the program and of the tokenizer.
     pub extra_eos: Vec<u32>,
     /// Ignores all EOS tokens; for benchmarks.
     pub ignore_eos: bool,
@@ -88,6 +90,10 @@ pub struct GenerationState {
     stream: DecodeStream,
     stop: StopStrings,
     eos: Vec<u32>,
+    /// Constraint of the next tokens until it is complete.
+    constraint: Option<CallConstraint>,
+    /// Logits with those of other tokens at −∞.
+    masked: Vec<f32>,
     /// Number of tokens that may still be generated.
     remaining: usize,
     finish_reason: Option<FinishReason>,
@@ -109,16 +115,15 @@ impl GenerationState {
     ) -> Result<Self, TextError> {
         let sampler = Sampler::new(options.sampling)?;
         generator.push(prompt)?;
-        let eos = match generator.contract().eos.as_slice() {
-            [] => tokenizer.eos(),
-            eos => eos,
-        };
+        let eos = generator.contract().eos.iter().chain(tokenizer.eos());
         let use_eos = !options.ignore_eos;
         let mut state = Self {
-            eos: eos.iter().chain(&options.extra_eos).copied().filter(|_| use_eos).collect(),
+            eos: eos.chain(&options.extra_eos).copied().filter(|_| use_eos).collect(),
             sampler,
             stream: DecodeStream::continuing(),
             stop: StopStrings::new(options.stop.clone()),
+            constraint: None,
+            masked: Vec::new(),
             remaining: options.max_new_tokens,
             finish_reason: None,
             failed: false,
@@ -130,6 +135,14 @@ impl GenerationState {
     /// Cause of the end; `None` while the generation has not ended.
     pub fn finish_reason(&self) -> Option<FinishReason> {
         self.finish_reason
+    }
+
+    /// Lets only tokens through that `constraint` accepts, until it is complete. It has no effect if
+    /// the vocabulary has no such token.
+    ///
+    /// Each token then costs one look at the whole vocabulary, some milliseconds for 100,000 tokens.
+    pub fn constrain(&mut self, constraint: CallConstraint) {
+        self.constraint = Some(constraint).filter(|constraint| !constraint.is_complete());
     }
 
     /// Ends the generation if no further token is allowed or fits into the context.
@@ -194,7 +207,17 @@ impl GenerationState {
             return Ok(None);
         }
         let (tokens, logits) = (generator.tokens(), generator.last_logits());
+        let is_masked = match &self.constraint {
+            Some(constraint) => mask(constraint, tokenizer, logits, &mut self.masked),
+            None => false,
+        };
+        let logits = if is_masked { &self.masked } else { logits };
         let token = self.sampler.sample(logits, tokens)?;
+        self.constraint =
+            self.constraint.take().filter(|_| is_masked).and_then(|mut constraint| {
+                let (bytes, _) = tokenizer.token_table().bytes(token)?;
+                (constraint.push(bytes) && !constraint.is_complete()).then_some(constraint)
+            });
         let mut text = if self.eos.contains(&token) {
             self.finish_reason = Some(FinishReason::Eos(token));
             String::new()
@@ -215,6 +238,29 @@ impl GenerationState {
         }
         Ok(Some(GeneratedToken { token, text, position: generator.tokens().len() }))
     }
+}
+
+/// Copies `logits` to `masked`, with −∞ for tokens that `constraint` does not accept. Returns false if
+/// it accepts none.
+fn mask(
+    constraint: &CallConstraint,
+    tokenizer: &Tokenizer,
+    logits: &[f32],
+    masked: &mut Vec<f32>,
+) -> bool {
+    let next = constraint.next_bytes();
+    let accepts = |token: u32| {
+        let Some((bytes, _)) = tokenizer.token_table().bytes(token) else { return false };
+        bytes.first().is_some_and(|&first| next[usize::from(first)]) && constraint.accepts(bytes)
+    };
+    masked.clear();
+    let tokens = logits.iter().zip(0..);
+    masked.extend(tokens.map(
+        |(&logit, token)| {
+            if accepts(token) { logit } else { f32::NEG_INFINITY }
+        },
+    ));
+    masked.iter().any(|&logit| logit > f32::NEG_INFINITY)
 }
 
 /// Iterator over generated tokens. Each item is one run of the model.

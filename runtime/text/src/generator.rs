@@ -6,21 +6,24 @@ use afferent_core::{Error, ScalarType, TensorView, bf16, f16};
 use afferent_runtime::{Input, Model, ModelError, RunError, RunOptions};
 
 use crate::{
-    Contract, Generation, GenerationOptions, Positions, TextError, Tokenizer, contract::METHOD,
+    Contract, ContractOptions, Generation, GenerationOptions, Positions, TextError, Tokenizer,
 };
 
 /// Language model with the tokens of its context. The KV cache contains a prefix of them.
 ///
 /// [`push`](Self::push) only appends tokens; [`logits`](Self::logits) runs the model over all tokens
 /// that are not in the KV cache. [`rewind`](Self::rewind) removes tokens and keeps the cache entries
-/// of the others. This needs a cache that is indexed by position, as in ExecuTorch exports; it does
-/// not work with recurrent models.
+/// of the others, if the [`Cache`](crate::Cache) of the program has them; otherwise the next
+/// [`logits`](Self::logits) resets the model and reads the context again. What the program does not
+/// say about its cache has to be in [`ContractOptions`].
 pub struct Generator {
     model: Model,
     contract: Contract,
     tokens: Vec<u32>,
     /// Number of tokens in the KV cache.
     cached_len: usize,
+    /// Maximum of `cached_len` since the last reset of the model, including canceled runs.
+    written_len: usize,
     /// Logits of the last run.
     logits: Vec<f32>,
     /// True if `logits` are those of the last token.
@@ -35,14 +38,26 @@ impl Generator {
     ///
     /// # Errors
     /// [`TextError::Contract`] and [`TextError::Model`].
-    pub fn new(mut model: Model) -> Result<Self, TextError> {
-        let contract = Contract::from_file(model.file())?;
-        model.load_method(METHOD)?;
+    pub fn new(model: Model) -> Result<Self, TextError> {
+        Self::with_options(model, &ContractOptions::default())
+    }
+
+    /// As [`Generator::new`], with the choices of `options`.
+    ///
+    /// # Errors
+    /// As [`Generator::new`].
+    pub fn with_options(mut model: Model, options: &ContractOptions) -> Result<Self, TextError> {
+        let contract = Contract::with_options(model.file(), options)?;
+        model.load_method(&contract.method)?;
+        if let Some(decode) = &contract.decode {
+            model.load_method(&decode.method)?;
+        }
         Ok(Self {
             model,
             contract,
             tokens: Vec::new(),
             cached_len: 0,
+            written_len: 0,
             logits: Vec::new(),
             logits_valid: false,
             run_tokens: Vec::new(),
@@ -109,7 +124,13 @@ impl Generator {
     /// Removes all tokens and resets the state of the model.
     pub fn reset(&mut self) {
         self.tokens.clear();
-        (self.cached_len, self.logits_valid) = (0, false);
+        self.logits_valid = false;
+        self.reset_state();
+    }
+
+    /// Resets the state of the model and keeps the tokens.
+    fn reset_state(&mut self) {
+        (self.cached_len, self.written_len) = (0, 0);
         self.model.reset();
     }
 
@@ -127,6 +148,9 @@ impl Generator {
         if !self.logits_valid {
             // The KV cache stores no logits, so the last token needs another run.
             self.cached_len = self.cached_len.min(self.tokens.len() - 1);
+            if !self.contract.cache.can_resume(self.cached_len, self.written_len) {
+                self.reset_state();
+            }
             while self.cached_len < self.tokens.len() {
                 self.run_chunk(canceled)?;
             }
@@ -156,9 +180,13 @@ impl Generator {
 
     /// Runs the model over the next chunk of tokens that are not in the KV cache.
     fn run_chunk(&mut self, canceled: Option<&AtomicBool>) -> Result<(), TextError> {
-        let Contract { max_prefill_chunk, positions, vocab_size, .. } = self.contract;
-        let start = if positions == Positions::None { 0 } else { self.cached_len };
+        let Contract { max_prefill_chunk, vocab_size, has_cache, .. } = self.contract;
+        let start = if has_cache { self.cached_len } else { 0 };
         let end = self.tokens.len().min(start + max_prefill_chunk);
+        let (method, positions) = match &self.contract.decode {
+            Some(decode) if end - start == 1 => (&decode.method, decode.positions),
+            _ => (&self.contract.method, self.contract.positions),
+        };
         self.run_tokens.clear();
         self.run_tokens.extend(self.tokens[start..end].iter().map(|&token| i64::from(token)));
         let num_positions = match positions {
@@ -169,7 +197,7 @@ impl Generator {
         self.run_positions.clear();
         // Positions are indices into a vector, which has at most `isize::MAX` elements.
         self.run_positions.extend((start..start + num_positions).map(|position| position as i64));
-        let failed = |error| run_error(None, error);
+        let failed = |error| run_error(method, error);
         let token_sizes = [1, self.run_tokens.len()];
         let position_sizes = [num_positions];
         let tokens = TensorView::new(&token_sizes, &self.run_tokens).map_err(failed)?;
@@ -187,7 +215,9 @@ impl Generator {
             workers: options.workers,
             ..RunOptions::default()
         };
-        let outputs = self.model.run_with(METHOD, inputs, &options)?;
+        // A run that fails may have changed the state.
+        self.written_len = self.written_len.max(end);
+        let outputs = self.model.run_with(method, inputs, &options)?;
         if end == self.tokens.len() {
             let logits = outputs.tensor(0).map_err(failed)?;
             copy_last_logits(&logits, vocab_size, &mut self.logits).map_err(failed)?;
@@ -218,7 +248,7 @@ fn copy_last_logits(
     Ok(())
 }
 
-fn run_error(operator: Option<String>, error: Error) -> TextError {
+fn run_error(method: &str, error: Error) -> TextError {
     let error = RunError::Instruction { instruction: 0, error };
-    TextError::Model(ModelError::Run { method: METHOD.to_owned(), operator, error })
+    TextError::Model(ModelError::Run { method: method.to_owned(), operator: None, error })
 }

@@ -2,8 +2,12 @@
 //!
 //! | module          | contents                                                                |
 //! |-----------------|-------------------------------------------------------------------------|
-//! | `tokenizer`     | text to tokens; files of Hugging Face, SentencePiece and tiktoken       |
+//! | `tokenizer`     | text to tokens; files of Hugging Face, SentencePiece, tiktoken, Mistral |
+//! | `call_constraint` | constrains tool calls to valid JSON with known names                  |
+//! | `chat_template` | dialogues to tokens, by a Jinja template                                |
 //! | `decode_stream` | tokens to text, incrementally                                           |
+//! | `cache`         | kinds of model state, and the rewinds that they allow                   |
+//! | `companions`    | files beside a program: tokenizer, chat template, generation defaults   |
 //! | `contract`      | inputs, outputs and metadata methods of a language model program        |
 //! | `generator`     | a model with the tokens of its context and the state of its KV cache    |
 //! | `sampler`       | selects the next token from logits                                      |
@@ -30,6 +34,10 @@
 //! **Invariant:** this crate depends on no kernel and no backend. The caller configures both in the
 //! [`Model`](afferent_runtime::Model).
 
+mod cache;
+mod call_constraint;
+mod chat_template;
+mod companions;
 mod contract;
 mod decode_stream;
 mod error;
@@ -39,7 +47,11 @@ mod sampler;
 mod stop_strings;
 mod tokenizer;
 
-pub use contract::{Contract, Positions};
+pub use cache::Cache;
+pub use call_constraint::{CallConstraint, ToolNames};
+pub use chat_template::{ChatCall, ChatMessage, ChatOptions, ChatPrompt, ChatTemplate, ChatTool};
+pub use companions::Companions;
+pub use contract::{Contract, ContractOptions, DecodeMethod, Positions};
 pub use decode_stream::DecodeStream;
 pub use error::TextError;
 pub use generation::{

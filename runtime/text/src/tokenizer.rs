@@ -2,9 +2,12 @@
 
 mod charsmap;
 mod json;
+mod llama2c;
 mod protobuf;
 mod sentencepiece;
+mod tekken;
 mod tiktoken;
+mod wordpiece;
 
 use std::{fs, path::Path};
 
@@ -21,18 +24,23 @@ const MAX_TOKENS: usize = 1 << 24;
 const MAX_TOKEN_BYTES: usize = 1024;
 
 /// Supported files, for error messages.
-const SUPPORTED_FILES: &str =
-    "supported are tokenizer.json (Hugging Face), SentencePiece models and tiktoken files";
+const SUPPORTED_FILES: &str = "supported are tokenizer.json (Hugging Face), tekken.json (Mistral), \
+     SentencePiece models, tiktoken files, vocab.txt (WordPiece) and .bin files of llama2.c";
 
 /// Converts text to tokens and back.
 ///
 /// | file                       | format                                                          |
 /// |----------------------------|-----------------------------------------------------------------|
-/// | `tokenizer.json`           | Hugging Face; decoders for byte-level and `▁` vocabularies      |
+/// | `tokenizer.json`           | Hugging Face: byte-level, `▁`, WordPiece and `</w>` vocabularies |
+/// | `tekken.json`              | Mistral: like tiktoken, with pattern and special tokens         |
 /// | `*.model`, a protobuf      | SentencePiece, unigram and BPE                                  |
 /// | `*.model`, `base64 rank`   | tiktoken, with the pattern and the special tokens of Llama 3    |
+/// | `vocab.txt`                | WordPiece of BERT; lower case if no token has an upper-case letter |
+/// | `*.bin`                    | SentencePiece BPE, of `llama2.c` or with the header of ExecuTorch |
 ///
-/// Not supported: word-level and WordPiece vocabularies, and `.bin` files of `llama2.c`.
+/// Not supported: word-level vocabularies. A text whose first word is a WordPiece continuation, such
+/// as `##ing`, is decoded without the `##`.
+#[derive(Clone)]
 pub struct Tokenizer {
     inner: tokenizers::Tokenizer,
     table: TokenTable,
@@ -43,11 +51,13 @@ pub struct Tokenizer {
 }
 
 /// Bytes of all tokens, for decoding.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub(crate) struct TokenTable {
     /// Indexed by token id. The vocabulary may have holes.
     entries: Vec<TokenEntry>,
     leading: LeadingSpace,
+    /// True if words end with a space, so that a text has one at its end that is removed.
+    trims_end: bool,
 }
 
 /// Spaces that a tokenizer inserts at the start of a text, and that decoding removes.
@@ -133,9 +143,12 @@ impl Tokenizer {
     /// [`TextError::Tokenizer`].
     pub fn from_bytes(path: impl AsRef<Path>, bytes: &[u8]) -> Result<Self, TextError> {
         let read = match bytes.first() {
+            // The first bytes of this format are numbers, so it is recognized by its whole structure.
+            Some(_) if llama2c::is_valid(bytes) => llama2c::read(bytes),
             Some(b'{') => json::read(bytes),
             // Tag of field 1 (`pieces`) of a SentencePiece model.
             Some(b'\n') => sentencepiece::read(bytes),
+            Some(_) if wordpiece::is_vocabulary(bytes) => wordpiece::read(bytes),
             Some(_) => tiktoken::read(bytes),
             None => Err("the file is empty".to_owned()),
         };
@@ -198,16 +211,45 @@ impl Tokenizer {
     /// # Errors
     /// [`TextError::Encode`].
     pub fn encode(&self, text: &str) -> Result<Vec<u32>, TextError> {
+        self.encode_part(text, true)
+    }
+
+    /// Encodes a part of a text. SentencePiece models insert a space only at the start.
+    pub(crate) fn encode_part(&self, text: &str, is_start: bool) -> Result<Vec<u32>, TextError> {
         let failed = |error: tokenizers::Error| TextError::Encode { reason: error.to_string() };
         match &self.normalizer {
             None => Ok(self.inner.encode_fast(text, false).map_err(failed)?.get_ids().to_vec()),
             Some(normalizer) => {
-                let text = normalizer.normalize(text);
+                let text = normalizer.normalize(text, is_start);
                 let encoding = self.inner.encode(text.as_str(), false).map_err(failed)?;
                 let found = encoding.get_ids().iter().zip(encoding.get_offsets());
                 Ok(normalizer.apply_byte_fallback(&text, found))
             }
         }
+    }
+
+    /// True if special tokens in a text are encoded as such.
+    pub(crate) fn finds_special(&self) -> bool {
+        self.normalizer.is_none()
+    }
+
+    /// Names and ids of the control tokens: special tokens, EOS tokens, and added tokens that `text`,
+    /// a chat template, contains. Whitespace tokens are not control tokens.
+    pub(crate) fn control_tokens(&self, text: &str) -> Vec<(String, u32)> {
+        let added = self.inner.get_added_tokens_decoder();
+        let mut control = Vec::new();
+        for (entry, id) in self.table.entries.iter().zip(0..) {
+            let name = match added.get(&id) {
+                Some(token) => token.content.clone(),
+                None if entry.special => String::from_utf8_lossy(&entry.bytes).into_owned(),
+                None => continue,
+            };
+            let is_used = entry.special || self.eos.contains(&id) || text.contains(&name);
+            if is_used && !name.trim().is_empty() {
+                control.push((name, id));
+            }
+        }
+        control
     }
 
     /// Decodes `tokens`. Omits special tokens; invalid UTF-8 becomes U+FFFD.
@@ -224,7 +266,23 @@ impl Tokenizer {
             text.push_str(&stream.push(self, token)?);
         }
         text.push_str(&stream.finish());
+        if self.table.trims_end {
+            text = text.trim().to_owned();
+        }
         Ok(text)
+    }
+
+    /// Encodes `text` with the special tokens that the file adds to each text, such as `[CLS]` and
+    /// `[SEP]` of BERT. Files without such a rule give the result of [`Tokenizer::encode`].
+    ///
+    /// # Errors
+    /// [`TextError::Encode`].
+    pub fn encode_with_special(&self, text: &str) -> Result<Vec<u32>, TextError> {
+        if self.normalizer.is_some() {
+            return self.encode(text);
+        }
+        let failed = |error: tokenizers::Error| TextError::Encode { reason: error.to_string() };
+        Ok(self.inner.encode_fast(text, true).map_err(failed)?.get_ids().to_vec())
     }
 
     /// Bytes of all tokens.
@@ -249,6 +307,14 @@ impl Tokenizer {
 
     /// Id of the token `name`, such as `<|eot_id|>`.
     pub fn token_id(&self, name: &str) -> Option<u32> {
-        self.inner.token_to_id(name)
+        let is_named = |entry: &&TokenEntry| entry.special && *entry.bytes == *name.as_bytes();
+        let find = || self.table.entries.iter().zip(0..).find(|(entry, _)| is_named(entry));
+        self.inner.token_to_id(name).or_else(|| find().map(|(_, id)| id))
+    }
+
+    /// Name of `token`, if it is a special token.
+    pub fn special_name(&self, token: u32) -> Option<&str> {
+        let entry = self.table.entries.get(token as usize).filter(|entry| entry.special)?;
+        str::from_utf8(&entry.bytes).ok()
     }
 }

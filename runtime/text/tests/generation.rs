@@ -10,7 +10,8 @@ use std::{
 
 use afferent_runtime::{Model, ModelOptions};
 use afferent_text::{
-    FinishReason, GenerationOptions, Generator, Positions, Sampling, TextError, Tokenizer,
+    CallConstraint, FinishReason, GenerationOptions, GenerationState, Generator, Positions,
+    Sampling, TextError, Tokenizer, ToolNames,
 };
 use serde_json::Value;
 
@@ -233,6 +234,42 @@ fn canceled_answer_can_be_continued() {
     assert_eq!(answer.finish_reason(), Some(FinishReason::Canceled));
     let (text, _) = ask(&mut generator, &tokenizer, "", &GenerationOptions::default());
     assert_eq!(text, " april, may, june");
+}
+
+/// The model was trained on no JSON at all.
+#[test]
+fn constraint_makes_a_valid_call() {
+    let (mut generator, tokenizer) = robot();
+    let tool = |name: &str, arguments: &[&str]| ToolNames {
+        name: name.to_owned(),
+        arguments: arguments.iter().map(|&name| name.to_owned()).collect(),
+    };
+    let tools = vec![tool("next_month", &["after"]), tool("hello", &[])];
+    let prompt = generator.encode(&tokenizer, MARCH).expect("tokens");
+    let options = GenerationOptions { ignore_eos: true, ..GenerationOptions::default() };
+    for seed in 0..4 {
+        generator.rewind(0).expect("the start");
+        let sampling = Sampling { temperature: seed as f32, seed, ..Sampling::default() };
+        let options = GenerationOptions { sampling, ..options.clone() };
+        let state = GenerationState::start(&mut generator, &tokenizer, &prompt, &options);
+        let mut state = state.expect("it fits");
+        let constraint = CallConstraint::new(tools.clone(), "arguments").expect("few tools");
+        state.constrain(constraint.clone());
+        let (mut text, mut read) = (String::new(), constraint);
+        while !read.is_complete() {
+            let Some(token) = state.next(&mut generator, &tokenizer, None).expect("a token") else {
+                break;
+            };
+            assert!(read.push(token.text.as_bytes()), "{text:?} {:?}", token.text);
+            text.push_str(&token.text);
+        }
+        // The context may end in a string, but never with anything else than the start of a call.
+        if read.is_complete() {
+            let call: Value = serde_json::from_str(&text).expect("valid JSON");
+            assert!(call["arguments"].is_object(), "{text}");
+        }
+        assert!(text.trim_start().starts_with('{') && text.contains("\"name\""), "{text}");
+    }
 }
 
 #[test]

@@ -1,10 +1,12 @@
 """Trains a tokenizer of each format on the toy language, and records the results of its Python package.
 
-    python runtime/text/tests/make_tokenizers.py
+    python runtime/text/tests/make_tokenizers.py [NAME...]
 
-Needs tokenizers, sentencepiece and tiktoken. Writes to `tests/data` the files `bytes.json`,
-`metaspace.json`, `bpe.model`, `unigram.model`, `plain.model` and `tiktoken.model`, and
-`tokenizer_cases.json`: texts with their tokens, and tokens with their text, for each file.
+Needs tokenizers, sentencepiece, tiktoken, mistral-common, pytorch-tokenizers and transformers. Writes to
+`tests/data` the files `bytes.json`, `metaspace.json`, `bpe.model`, `unigram.model`, `plain.model`,
+`tiktoken.model`, `tekken.json`, `wordpiece.json`, `vocab.txt`, `clip.json` and `llama2c.bin`, or only those
+that are named, and `tokenizer_cases.json`: texts with their tokens, and tokens with their text, for each
+file.
 """
 
 import base64
@@ -12,6 +14,7 @@ import io
 import json
 import pathlib
 import random
+import sys
 
 import sentencepiece
 import tiktoken
@@ -140,23 +143,126 @@ def byte_characters():
     yield from ((byte, chr(256 + at)) for at, byte in enumerate(rest))
 
 
+def tekken_json(path):
+    """Like the files of Mistral, whose special tokens have the lowest ids."""
+    from mistral_common.tokens.tokenizers.tekken import Tekkenizer
+
+    made = tokenizers.Tokenizer(models.BPE())
+    made.pre_tokenizer = pre_tokenizers.Sequence([
+        pre_tokenizers.Split(tokenizers.Regex(LLAMA3), "isolated"),
+        pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+    ])
+    made.train_from_iterator(toy_language.lines(), trainers.BpeTrainer(
+        vocab_size=330, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False))
+    byte = {character: value for value, character in byte_characters()}
+    by_rank = sorted(made.get_vocab().items(), key=lambda item: (len(item[0]) > 1, byte.get(item[0], item[1])))
+    tokens = [bytes(byte[character] for character in token) for token, _ in by_rank]
+    special = ["<unk>", "<s>", "</s>", "[INST]", "[/INST]", "[AVAILABLE_TOOLS]", "[/AVAILABLE_TOOLS]", "[TOOL_RESULTS]",
+               "[/TOOL_RESULTS]", "[TOOL_CALLS]"]
+    content = {
+        "config": {"pattern": LLAMA3, "num_vocab_tokens": len(tokens), "default_vocab_size": len(tokens) + 16,
+                   "default_num_special_tokens": 16, "version": "v7"},
+        "vocab": [{"rank": rank, "token_bytes": base64.b64encode(token).decode(), "token_str": None}
+                  for rank, token in enumerate(tokens)],
+        "special_tokens": [{"rank": rank, "token_str": name, "is_control": True} for rank, name in enumerate(special)],
+    }
+    path.write_text(json.dumps(content))
+    model = Tekkenizer.from_file(path)
+    # As above, without special tokens, which split a text for this package.
+    decode = lambda listed: model.decode([token for token in listed if token >= 16])
+    return lambda text: model.encode(text, False, False), decode, model.n_words
+
+
+def bert(cased):
+    made = tokenizers.Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    made.normalizer = normalizers.BertNormalizer(lowercase=not cased)
+    made.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    made.decoder = decoders.WordPiece()
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    lines = [line if index % 3 else line.title() for index, line in enumerate(toy_language.lines())]
+    made.train_from_iterator(lines, trainers.WordPieceTrainer(
+        vocab_size=260, special_tokens=special, initial_alphabet=list("abcé日.,!?'"), show_progress=False))
+    made.post_processor = tokenizers.processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
+    return made
+
+
+def wordpiece_json(path):
+    """Like the file of a cased BERT."""
+    return hugging_face(bert(cased=True), path)
+
+
+def vocab_txt(path):
+    """Like the file of an uncased BERT, without a tokenizer.json."""
+    from transformers import BertTokenizer
+
+    made = bert(cased=False)
+    vocabulary = sorted(made.get_vocab().items(), key=lambda item: item[1])
+    path.write_text("".join(f"{token}\n" for token, _ in vocabulary))
+    model = BertTokenizer(vocab=str(path), do_lower_case=True)
+    encode = lambda text: model.encode(text, add_special_tokens=False)
+    return encode, lambda tokens: model.decode(tokens, skip_special_tokens=True), len(vocabulary)
+
+
+def clip_json(path):
+    """Like the file of CLIP: lower case, and `</w>` at the ends of words."""
+    made = tokenizers.Tokenizer(models.BPE(unk_token="<|endoftext|>", end_of_word_suffix="</w>"))
+    made.normalizer = normalizers.Sequence([
+        normalizers.NFC(), normalizers.Replace(tokenizers.Regex(r"\s+"), " "), normalizers.Lowercase()])
+    pattern = tokenizers.Regex(
+        r"'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+")
+    made.pre_tokenizer = pre_tokenizers.Sequence([
+        pre_tokenizers.Split(pattern, "removed", invert=True), pre_tokenizers.ByteLevel(add_prefix_space=False)])
+    made.decoder = decoders.ByteLevel()
+    made.train_from_iterator(toy_language.lines(), trainers.BpeTrainer(
+        vocab_size=640, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), end_of_word_suffix="</w>",
+        special_tokens=["<|startoftext|>", "<|endoftext|>"], show_progress=False))
+    # The trainer has only those letters with `</w>` that it has seen.
+    content = json.loads(made.to_str())
+    for character in pre_tokenizers.ByteLevel.alphabet():
+        content["model"]["vocab"].setdefault(character + "</w>", len(content["model"]["vocab"]))
+    made = tokenizers.Tokenizer.from_str(json.dumps(content))
+    encode, decode, size = hugging_face(made, path)
+    # `CLIPTokenizer` of transformers does this.
+    return encode, lambda tokens: decode(tokens).replace("</w>", " ").strip(), size
+
+
+def llama2c_bin(path):
+    """Like the files of llama2.c, with the header of ExecuTorch."""
+    import tempfile
+
+    from pytorch_tokenizers.llama2c import Llama2cTokenizer
+
+    with tempfile.NamedTemporaryFile(suffix=".model") as written:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(line.strip() for line in list(toy_language.lines()) * 20), model_writer=written,
+            model_type="bpe", vocab_size=340, byte_fallback=True, normalization_rule_name="identity",
+            remove_extra_whitespaces=False, allow_whitespace_only_pieces=True, minloglevel=2, num_threads=1)
+        written.flush()
+        model = Llama2cTokenizer(written.name)
+    model.export(str(path))
+    return lambda text: model.encode(text, False, False), model.decode, model.n_words
+
+
 KINDS = {
     "bytes.json": bytes_json, "metaspace.json": metaspace_json, "bpe.model": bpe_model,
     "unigram.model": unigram_model, "plain.model": plain_model, "tiktoken.model": tiktoken_model,
+    "tekken.json": tekken_json, "wordpiece.json": wordpiece_json, "vocab.txt": vocab_txt, "clip.json": clip_json,
+    "llama2c.bin": llama2c_bin,
 }
 
 
 def main():
-    cases = {}
-    for name, make in KINDS.items():
+    target = DATA / "tokenizer_cases.json"
+    cases = json.loads(target.read_text()) if sys.argv[1:] else {}
+    for name in sys.argv[1:] or KINDS:
         path, rng = DATA / name, random.Random(7)
-        encode, decode, size = make(path)
+        encode, decode, size = KINDS[name](path)
         encoded = [{"text": text, "tokens": list(encode(text))} for text in texts()]
         lists = [case["tokens"] for case in encoded] + token_lists(size, rng)
-        decoded = [{"tokens": tokens, "text": decode(tokens)} for tokens in lists]
+        decoded = [{"tokens": tokens, "text": decode(tokens)} for tokens in lists if tokens]
         cases[name] = {"size": size, "encode": encoded, "decode": decoded}
         print(f"{name}: {path.stat().st_size} bytes, {size} tokens")
-    (DATA / "tokenizer_cases.json").write_text(json.dumps(cases, ensure_ascii=True) + "\n")
+    target.write_text(json.dumps(cases, ensure_ascii=True) + "\n")
 
 
 if __name__ == "__main__":

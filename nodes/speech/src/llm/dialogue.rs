@@ -3,11 +3,17 @@
 use std::{path::Path, sync::atomic::AtomicBool};
 
 use afferent_graph::{NodeError, OpenCx};
-use afferent_package::ModelPackage;
-use afferent_text::{GeneratedToken, GenerationOptions, GenerationState, Generator, TextError};
+use afferent_text::{
+    CallConstraint, ChatCall, ChatMessage, ChatPrompt, FinishReason, GeneratedToken,
+    GenerationOptions, GenerationState, Generator, TextError,
+};
 use serde_json::Value;
 
 use super::{
+    answer::{AnswerParser, Ended, MARKERS, Part},
+    files::Opened,
+    format::{Format, message},
+    settings::Settings,
     template::ChatTemplate,
     tool_json::{format_result, parse_call},
 };
@@ -15,14 +21,14 @@ use super::{
 /// Output of a model.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Generated {
-    /// More text of the answer; may be empty.
-    Text(String),
+    /// More text of the answer and of its thinking block; both may be empty.
+    Text(String, String),
     /// The answer is a tool call: name and arguments.
     Call(String, Value),
     /// The answer is a tool call that cannot be parsed.
     MalformedCall(String),
-    /// The answer has ended.
-    End,
+    /// The answer has ended, with its last text.
+    End(String),
 }
 
 /// A model and the history of the dialogue.
@@ -31,59 +37,58 @@ pub(super) enum Generated {
 /// remaining prefix is kept.
 pub(super) struct Dialogue {
     generator: Generator,
-    template: ChatTemplate,
-    /// Tokens at the start of every prompt: the begin marker and the system prompt.
-    prefix: Vec<u32>,
+    format: Format,
     turns: Vec<Turn>,
     /// The answer in progress.
     answer: Option<Answer>,
     options: GenerationOptions,
+    constraint: Option<CallConstraint>,
 }
 
 /// User text, tool calls with their results, and the answer.
 #[derive(Default)]
 struct Turn {
     number: u64,
+    /// Tokens of a format of parts.
     tokens: Vec<u32>,
     /// Number of tokens before the last answer or tool call.
     before_answer: usize,
+    /// Messages of a Jinja template.
+    messages: Vec<ChatMessage>,
     /// Text of the last answer.
     answer: String,
 }
 
-impl Dialogue {
-    /// Opens the package at `path`. `system` replaces its system prompt. An answer has at most
-    /// `max_new` tokens.
-    pub(super) fn open(
-        path: &Path,
-        system: Option<&str>,
-        max_new: usize,
-        cx: &OpenCx,
-    ) -> Result<Self, NodeError> {
-        let failed = |reason: String| NodeError::Model { path: path.to_owned(), reason };
-        let package = ModelPackage::open(path).map_err(|error| failed(error.to_string()))?;
-        package.expect_task("chat").map_err(|error| failed(error.to_string()))?;
-        let model = package.load(cx.services.need::<afferent_runtime::ModelOptions>()?);
-        let model = model.map_err(|error| failed(error.to_string()))?;
-        let manifest = &package.manifest;
-        let (Some(chat), Some(tokenizer)) = (&manifest.chat, &manifest.tokenizer) else {
-            return Err(failed("model.yaml must define `tokenizer` and `chat`".to_owned()));
-        };
-        let tokenizer = package.folder().join(tokenizer);
-        let opened = || {
-            let template = ChatTemplate::new(&tokenizer, chat)?;
-            let prefix = template.prefix(system.or(chat.instructions.as_deref()))?;
-            Ok((Generator::new(model)?, template, prefix))
-        };
-        let (generator, template, prefix) =
-            opened().map_err(|error: TextError| failed(error.to_string()))?;
-        if chat.call.is_some() && chat.result.is_none() {
-            let reason = "chat.call in model.yaml requires chat.result, the format of tool results";
-            return Err(failed(reason.to_owned()));
+/// Prompt of the next answer.
+enum Prompt {
+    Parts(Vec<u32>),
+    Jinja(ChatPrompt),
+}
+
+impl Prompt {
+    fn tokens(&self) -> &[u32] {
+        match self {
+            Self::Parts(tokens) => tokens,
+            Self::Jinja(prompt) => &prompt.tokens,
         }
-        let overhead = prefix.len() + template.answer.len();
-        let available = generator.contract().max_context_len.saturating_sub(overhead);
-        let needed = max_new.saturating_mul(2);
+    }
+}
+
+impl Dialogue {
+    /// Opens the package or program at `path`.
+    pub(super) fn open(path: &Path, settings: &Settings, cx: &OpenCx) -> Result<Self, NodeError> {
+        let Opened { generator, format, options, constraint } = Opened::open(path, settings, cx)?;
+        let (turns, answer) = (Vec::new(), None);
+        let dialogue = Self { generator, format, turns, answer, options, constraint };
+        // A Jinja template may refuse a dialogue without a user.
+        let shortest = Turn { messages: vec![message("user", "a".to_owned())], ..Turn::default() };
+        let prompt = dialogue.prompt(&[shortest]).map_err(|error| NodeError::Model {
+            path: path.to_owned(),
+            reason: error.to_string(),
+        })?;
+        let overhead = prompt.tokens().len();
+        let available = dialogue.generator.contract().max_context_len.saturating_sub(overhead);
+        let needed = settings.max_new.saturating_mul(2);
         if available < needed {
             let reason = format!(
                 "the system prompt leaves {available} tokens of the model's context, but {needed} \
@@ -91,24 +96,23 @@ impl Dialogue {
             );
             return Err(NodeError::InvalidParam { name: "max_new".into(), reason });
         }
-        // The end marker is a token of its own, or else a stop string.
-        let end = template.plain.token_id(chat.end.trim());
-        let options = GenerationOptions {
-            max_new_tokens: max_new,
-            extra_eos: end.into_iter().collect(),
-            stop: if end.is_none() { vec![chat.end.clone()] } else { Vec::new() },
-            ..GenerationOptions::default()
-        };
-        Ok(Self { generator, template, prefix, turns: Vec::new(), answer: None, options })
+        Ok(dialogue)
     }
 
     /// Appends the user text of turn `number`, or replaces it. [`Dialogue::begin_answer`] begins
     /// the answer.
     pub(super) fn push_user(&mut self, number: u64, text: &str) -> Result<(), TextError> {
         self.stop();
-        let tokens = self.template.user.encode(&self.template, text)?;
+        if let Some(last) = self.turns.last_mut() {
+            last.close_call();
+        }
+        let mut turn = Turn { number, ..Turn::default() };
+        match &self.format {
+            Format::Parts(_, template) => turn.tokens = template.user.encode(template, text)?,
+            Format::Jinja(_) => turn.messages.push(message("user", text.to_owned())),
+        }
         self.turns.pop_if(|last| last.number == number);
-        self.turns.push(Turn { number, tokens, ..Turn::default() });
+        self.turns.push(turn);
         Ok(())
     }
 
@@ -121,53 +125,92 @@ impl Dialogue {
     /// Appends the result of `tool`. [`Dialogue::begin_answer`] begins the answer to it.
     pub(super) fn push_result(&mut self, tool: &str, result: &str) -> Result<(), TextError> {
         self.stop();
-        let Some(message) = &self.template.result else { return Ok(()) };
-        let fields = self.template.result_fields.iter().find(|(name, _)| name == tool);
-        let fields = fields.map_or(&[][..], |(_, fields)| fields);
-        let tokens = message.encode(&self.template, &format_result(result, fields))?;
-        if let Some(turn) = self.turns.last_mut() {
-            turn.tokens.extend_from_slice(&tokens);
+        let Some(turn) = self.turns.last_mut() else { return Ok(()) };
+        match &self.format {
+            Format::Parts(_, template) => {
+                let Some(message) = &template.result else { return Ok(()) };
+                let fields = template.result_fields.iter().find(|(name, _)| name == tool);
+                let fields = fields.map_or(&[][..], |(_, fields)| fields);
+                turn.tokens.extend(message.encode(template, &format_result(result, fields))?);
+            }
+            Format::Jinja(_) => {
+                let calls = turn.messages.last().map_or(&[][..], |last| &last.tool_calls);
+                let tool_call_id = calls.first().map(|call| call.id.clone());
+                let name = Some(tool.to_owned());
+                let content = format_result(result, &[]);
+                turn.messages.push(ChatMessage { name, tool_call_id, ..message("tool", content) });
+            }
         }
         Ok(())
     }
 
+    /// Notes that `text` was said instead of an answer to turn `number`, if that is the last turn. A
+    /// format of parts has no such answers.
+    pub(super) fn push_apology(&mut self, number: u64, text: &str) {
+        self.stop();
+        let last = self.turns.last_mut().filter(|turn| turn.number == number);
+        let Some(turn) = last else { return };
+        turn.close_call();
+        match turn.messages.last_mut() {
+            Some(last) if last.role == "assistant" => last.content.push_str(text),
+            Some(_) => turn.messages.push(message("assistant", text.to_owned())),
+            None => {}
+        }
+    }
+
     /// Begins an answer; [`Dialogue::next`] returns it piece by piece.
     pub(super) fn begin_answer(&mut self) -> Result<(), TextError> {
-        let (cached, prompt) = self.prepare();
-        let Self { generator, template, options, .. } = self;
-        let (needed, limit) = (cached + prompt.len() + 1, generator.contract().max_context_len);
+        let prompt = self.prepare()?;
+        let tokens = prompt.tokens();
+        let limit = self.generator.contract().max_context_len;
+        let needed = tokens.len() + 1;
         if needed > limit {
             return Err(TextError::ContextFull { needed, limit });
         }
+        let cached = self.generator.tokens().iter().zip(tokens);
+        let cached = cached.take_while(|(a, b)| a == b).count();
+        // At least one token must run through the model.
+        let cached = cached.min(tokens.len().saturating_sub(1));
+        let Self { generator, format, options, .. } = self;
         generator.rewind(cached)?;
-        let state = GenerationState::start(generator, &template.plain, &prompt, options)?;
-        self.answer = Some(Answer {
-            state,
-            call_token: template.call,
-            text: String::new(),
-            is_call: false,
-            tokens: Vec::new(),
-        });
+        let rest = &tokens[cached..];
+        let state = GenerationState::start(generator, format.tokenizer(), rest, options)?;
+        let reader = match (format, prompt) {
+            (Format::Jinja(format), Prompt::Jinja(prompt)) => {
+                let is_thinking = format.begin(prompt);
+                Reader::Jinja {
+                    parser: AnswerParser::new(format.tool_format, is_thinking),
+                    thinking: String::new(),
+                    raw: String::new(),
+                }
+            }
+            (Format::Parts(_, template), _) => {
+                Reader::Parts { call_token: template.call, is_call: false }
+            }
+            (Format::Jinja(_), Prompt::Parts(_)) => unreachable!("the prompt has the format"),
+        };
+        self.answer = Some(Answer { state, text: String::new(), tokens: Vec::new(), reader });
         Ok(())
     }
 
     /// The next piece of the answer. An answer ends with a call or with [`Generated::End`].
     pub(super) fn next(&mut self, cancel: &AtomicBool) -> Result<Generated, TextError> {
-        let Self { generator, template, answer, .. } = self;
-        let Some(current) = answer else { return Ok(Generated::End) };
-        if let Some(token) = current.state.next(generator, &template.plain, Some(cancel))? {
-            return Ok(Generated::Text(current.add(&token)));
+        let Self { generator, format, answer, constraint, .. } = self;
+        let Some(current) = answer else { return Ok(Generated::End(String::new())) };
+        if let Some(token) = current.state.next(generator, format.tokenizer(), Some(cancel))? {
+            let was_call = current.call().is_some();
+            let (text, thinking) = current.add(&token, format);
+            // A call begins with this token; what it has after the mark is read already.
+            if let (false, Some(begun), Some(constraint)) = (was_call, current.call(), constraint) {
+                let mut constraint = constraint.clone();
+                if constraint.push(begun.as_bytes()) {
+                    current.state.constrain(constraint);
+                }
+            }
+            return Ok(Generated::Text(text, thinking));
         }
-        let ended = answer.take().map(|answer| (answer.is_call, answer.text.clone(), answer));
-        let Some((is_call, text, answer)) = ended else { return Ok(Generated::End) };
-        self.keep(answer);
-        if !is_call {
-            return Ok(Generated::End);
-        }
-        Ok(match parse_call(&text) {
-            Some((name, arguments)) => Generated::Call(name, arguments),
-            None => Generated::MalformedCall(text),
-        })
+        let Some(answer) = answer.take() else { return Ok(Generated::End(String::new())) };
+        Ok(self.finish(answer))
     }
 
     /// True while an answer is in progress.
@@ -178,21 +221,54 @@ impl Dialogue {
     /// Ends the answer in progress; the generated part stays in the history.
     pub(super) fn stop(&mut self) {
         if let Some(answer) = self.answer.take() {
-            self.keep(answer);
+            self.finish(answer);
         }
     }
 
-    /// Appends an answer and the end marker to the last turn.
-    fn keep(&mut self, mut answer: Answer) {
-        let Self { template: ChatTemplate { answer: start, end, .. }, turns, .. } = self;
-        // The model may have generated a part of the end marker.
-        let generated = (0..=end.len()).rev().find(|&len| answer.tokens.ends_with(&end[..len]));
-        answer.tokens.extend_from_slice(&end[generated.unwrap_or(0)..]);
-        if let Some(turn) = turns.last_mut() {
-            turn.before_answer = turn.tokens.len();
-            turn.tokens.extend_from_slice(start);
-            turn.tokens.extend_from_slice(&answer.tokens);
-            turn.answer = if answer.is_call { String::new() } else { answer.text };
+    /// Appends an answer to the last turn. Returns its end.
+    fn finish(&mut self, mut answer: Answer) -> Generated {
+        let Some(turn) = self.turns.last_mut() else { return Generated::End(String::new()) };
+        match (&mut self.format, answer.reader) {
+            (Format::Parts(_, template), Reader::Parts { is_call, .. }) => {
+                turn.keep(template, answer.tokens, &answer.text, is_call);
+                match is_call.then(|| parse_call(&answer.text)) {
+                    None => Generated::End(String::new()),
+                    Some(Some((name, arguments))) => Generated::Call(name, arguments),
+                    Some(None) => Generated::MalformedCall(answer.text),
+                }
+            }
+            (Format::Jinja(format), Reader::Jinja { mut parser, mut thinking, raw }) => {
+                let (part, ended) = parser.finish();
+                let mut last = String::new();
+                match part {
+                    Some(Part::Text(text)) => last = text,
+                    Some(Part::Thinking(text)) => thinking.push_str(&text),
+                    None => {}
+                }
+                let is_start = answer.text.trim_start().is_empty();
+                answer.text.push_str(&last);
+                format.push_generated(&answer.tokens, &raw);
+                let mut said = message("assistant", answer.text.clone());
+                said.reasoning_content = (!thinking.trim().is_empty()).then_some(thinking);
+                let generated = match ended {
+                    Ended::Text if is_start => Generated::End(last.trim_start().to_owned()),
+                    Ended::Text => Generated::End(last),
+                    Ended::Call(call) => {
+                        let arguments = Value::from_iter(call.arguments.clone());
+                        said.tool_calls.push(ChatCall {
+                            id: format.next_call_id(),
+                            name: call.name.clone(),
+                            arguments: serde_json::to_string(&call.arguments).unwrap_or_default(),
+                        });
+                        Generated::Call(call.name, arguments)
+                    }
+                    Ended::MalformedCall(text) => Generated::MalformedCall(text),
+                };
+                turn.messages.push(said);
+                turn.answer = answer.text;
+                generated
+            }
+            _ => unreachable!("the answer has the format of the dialogue"),
         }
     }
 
@@ -204,10 +280,19 @@ impl Dialogue {
         let heard = first_words(&turn.answer, words);
         if heard.len() < turn.answer.trim_end().len() {
             let heard = heard.to_owned();
-            turn.tokens.truncate(turn.before_answer);
-            turn.tokens.extend_from_slice(&self.template.answer);
-            turn.tokens.extend(self.template.plain.encode(&heard)?);
-            turn.tokens.extend_from_slice(&self.template.end);
+            match &self.format {
+                Format::Parts(_, template) => {
+                    turn.tokens.truncate(turn.before_answer);
+                    turn.tokens.extend_from_slice(&template.answer);
+                    turn.tokens.extend(template.plain.encode(&heard)?);
+                    turn.tokens.extend_from_slice(&template.end);
+                }
+                Format::Jinja(_) => {
+                    if let Some(said) = turn.messages.pop_if(|last| last.role == "assistant") {
+                        turn.messages.push(ChatMessage { content: heard.clone(), ..said });
+                    }
+                }
+            }
             turn.answer = heard;
         }
         Ok(())
@@ -221,53 +306,129 @@ impl Dialogue {
     }
 
     /// Drops the oldest turns until the next answer fits into the context; drops none if the last
-    /// turn alone does not fit. Returns the length of the cached prefix, and the tokens after it.
-    fn prepare(&mut self) -> (usize, Vec<u32>) {
+    /// turn alone does not fit. Returns the prompt.
+    fn prepare(&mut self) -> Result<Prompt, TextError> {
         let context = self.generator.contract().max_context_len;
-        let available = context - self.options.max_new_tokens - self.template.answer.len();
-        let tokens = |turns: &[Turn]| turns.iter().map(|turn| turn.tokens.len()).sum::<usize>();
-        let exceeds = |turns: &[Turn]| self.prefix.len() + tokens(turns) > available;
+        let available = context.saturating_sub(self.options.max_new_tokens);
         let last = self.turns.len().saturating_sub(1);
-        let overhead = self.prefix.len() + self.template.answer.len();
-        // At least one token is left for the answer.
-        let fits = overhead + tokens(&self.turns[last..]) < context;
-        let dropped = (0..last).find(|&n| !exceeds(&self.turns[n..])).unwrap_or(last);
-        self.turns.drain(..if fits { dropped } else { 0 });
-        let mut prompt = self.prefix.clone();
-        prompt.extend(self.turns.iter().flat_map(|turn| &turn.tokens));
-        prompt.extend_from_slice(&self.template.answer);
-        let cached = self.generator.tokens().iter().zip(&prompt);
-        let cached = cached.take_while(|(a, b)| a == b).count();
-        // At least one token must run through the model.
-        let cached = cached.min(prompt.len().saturating_sub(1));
-        (cached, prompt.split_off(cached))
+        let whole = self.prompt(&self.turns)?;
+        if whole.tokens().len() <= available || last == 0 {
+            return Ok(whole);
+        }
+        for dropped in 1..=last {
+            let prompt = self.prompt(&self.turns[dropped..])?;
+            let len = prompt.tokens().len();
+            // At least one token is left for the answer to the last turn.
+            if len <= available || dropped == last && len < context {
+                self.turns.drain(..dropped);
+                return Ok(prompt);
+            }
+        }
+        Ok(whole)
+    }
+
+    /// Prompt of `turns`.
+    fn prompt(&self, turns: &[Turn]) -> Result<Prompt, TextError> {
+        Ok(match &self.format {
+            Format::Parts(prefix, template) => {
+                let turns = turns.iter().flat_map(|turn| &turn.tokens);
+                Prompt::Parts(prefix.iter().chain(turns).chain(&template.answer).copied().collect())
+            }
+            Format::Jinja(format) => {
+                Prompt::Jinja(format.prompt(turns.iter().flat_map(|turn| &turn.messages))?)
+            }
+        })
+    }
+}
+
+impl Turn {
+    /// Answers a call that has no result, because templates refuse a call without one and messages
+    /// that do not alternate.
+    fn close_call(&mut self) {
+        let Some(last) = self.messages.last() else { return };
+        let result = last.tool_calls.first().map(|call| ChatMessage {
+            name: Some(call.name.clone()),
+            tool_call_id: Some(call.id.clone()),
+            ..message("tool", r#"{"error": "no result"}"#.to_owned())
+        });
+        let is_answered = result.is_none() && last.role == "assistant";
+        self.messages.extend(result);
+        if !is_answered {
+            self.messages.push(message("assistant", String::new()));
+        }
+    }
+
+    /// Appends an answer and the end marker, in a format of parts.
+    fn keep(&mut self, template: &ChatTemplate, mut tokens: Vec<u32>, text: &str, is_call: bool) {
+        let ChatTemplate { answer: start, end, .. } = template;
+        // The model may have generated a part of the end marker.
+        let generated = (0..=end.len()).rev().find(|&len| tokens.ends_with(&end[..len]));
+        tokens.extend_from_slice(&end[generated.unwrap_or(0)..]);
+        self.before_answer = self.tokens.len();
+        self.tokens.extend_from_slice(start);
+        self.tokens.extend_from_slice(&tokens);
+        self.answer = if is_call { String::new() } else { text.to_owned() };
     }
 }
 
 /// An answer in progress.
 struct Answer {
     state: GenerationState,
-    /// First token of a tool call.
-    call_token: Option<u32>,
-    /// Text so far.
+    /// Text so far, without thinking and calls.
     text: String,
-    is_call: bool,
     tokens: Vec<u32>,
+    reader: Reader,
+}
+
+/// Reads an answer in the format of the dialogue.
+enum Reader {
+    /// The whole answer is a call if its first token is `call_token`.
+    Parts { call_token: Option<u32>, is_call: bool },
+    /// `raw` is the text with the names of special tokens.
+    Jinja { parser: AnswerParser, thinking: String, raw: String },
 }
 
 impl Answer {
-    /// Adds a token. Returns the text that it completes; empty in a tool call.
-    fn add(&mut self, token: &GeneratedToken) -> String {
+    /// Text of a call so far, after its mark.
+    fn call(&self) -> Option<&str> {
+        match &self.reader {
+            Reader::Parts { is_call, .. } => is_call.then_some(self.text.as_str()),
+            Reader::Jinja { parser, .. } => parser.call(),
+        }
+    }
+
+    /// Adds a token. Returns the text of the answer and of thinking that it completes.
+    fn add(&mut self, token: &GeneratedToken, format: &Format) -> (String, String) {
         let is_first = self.tokens.is_empty();
-        self.is_call |= is_first && Some(token.token) == self.call_token;
         self.tokens.push(token.token);
         let is_start = self.text.trim_start().is_empty();
-        self.text.push_str(&token.text);
-        match self.is_call {
-            true => String::new(),
-            false if is_start => token.text.trim_start().to_owned(),
-            false => token.text.clone(),
+        let (mut said, mut thought) = (String::new(), String::new());
+        match &mut self.reader {
+            Reader::Parts { call_token, is_call } => {
+                *is_call |= is_first && Some(token.token) == *call_token;
+                self.text.push_str(&token.text);
+                if !*is_call {
+                    said.push_str(&token.text);
+                }
+            }
+            Reader::Jinja { parser, thinking, raw } => {
+                let name = format.tokenizer().special_name(token.token);
+                raw.push_str(&token.text);
+                raw.push_str(name.unwrap_or_default());
+                let is_end = matches!(self.state.finish_reason(), Some(FinishReason::Eos(_)));
+                let mark = name.filter(|name| !is_end && MARKERS.contains(name));
+                for part in parser.push(&format!("{}{}", token.text, mark.unwrap_or_default())) {
+                    match part {
+                        Part::Text(text) => said.push_str(&text),
+                        Part::Thinking(text) => thought.push_str(&text),
+                    }
+                }
+                thinking.push_str(&thought);
+                self.text.push_str(&said);
+            }
         }
+        let said = if is_start { said.trim_start().to_owned() } else { said };
+        (said, thought)
     }
 }
 
@@ -283,163 +444,4 @@ fn first_words(text: &str, count: usize) -> &str {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::{fs, path::PathBuf};
-
-    use super::*;
-
-    /// A dialogue with the toy model of `runtime/text`, with a context of 128 tokens.
-    fn robot(max_new: usize) -> Result<Dialogue, NodeError> {
-        let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../runtime/text/tests/data");
-        let thread = std::thread::current().id();
-        let name = format!("afferent-robot-{}-{thread:?}", std::process::id());
-        let folder: PathBuf = std::env::temp_dir().join(name);
-        fs::create_dir_all(&folder).unwrap();
-        for file in ["robot.pte", "robot.json"] {
-            fs::copy(data.join(file), folder.join(file)).unwrap();
-        }
-        let manifest = "afferent_model: 1\nname: robot\ntask: chat\ncontract: llama\n\
-            tokenizer: robot.json\nlicense: none\nprovenance: runtime/text\n\
-            variants: [{file: robot.pte, backend: portable, precision: fp32}]\n\
-            chat: {begin: <s>, user: \"Q: {text}\\n\", answer: 'A:', end: </s>}\n";
-        fs::write(folder.join("model.yaml"), manifest).unwrap();
-        let cx =
-            OpenCx::with_service(afferent_runtime::ModelOptions::new(afferent_kernels::KERNELS));
-        let dialogue = Dialogue::open(&folder, None, max_new, &cx);
-        fs::remove_dir_all(&folder).unwrap();
-        dialogue
-    }
-
-    /// The first `max_pieces` pieces of the answer to `text`, and whether it has ended.
-    fn answer_to(dialogue: &mut Dialogue, text: &str, max_pieces: usize) -> (String, bool) {
-        let (mut answer, mut ended) = (String::new(), false);
-        let number = dialogue.turns.last().map_or(0, |turn| turn.number + 1);
-        dialogue.push_user(number, text).unwrap();
-        dialogue.begin_answer().unwrap();
-        let never = AtomicBool::new(false);
-        for _ in 0..max_pieces {
-            match dialogue.next(&never).unwrap() {
-                Generated::Text(text) => answer.push_str(&text),
-                generated => {
-                    ended = generated == Generated::End;
-                    break;
-                }
-            }
-        }
-        dialogue.stop();
-        (answer, ended)
-    }
-
-    fn check(dialogue: &mut Dialogue, text: &str, expected: &str) {
-        assert_eq!(answer_to(dialogue, text, usize::MAX), (expected.to_owned(), true), "{text}");
-    }
-
-    #[test]
-    fn turns_stay_in_the_history_and_in_the_cache() {
-        let mut dialogue = robot(24).unwrap();
-        check(&mut dialogue, "what comes after monday?", "tuesday");
-        let before = dialogue.generator.tokens().to_vec();
-        check(&mut dialogue, "what next?", "wednesday");
-        assert!(dialogue.generator.tokens().starts_with(&before));
-        check(&mut dialogue, "what next?", "thursday");
-        dialogue.turns.clear();
-        check(&mut dialogue, "go on from march", "april, may, june");
-    }
-
-    #[test]
-    fn the_oldest_turns_are_dropped_when_the_context_is_full() {
-        let mut dialogue = robot(24).unwrap();
-        check(&mut dialogue, "what comes after monday?", "tuesday");
-        for day in
-            ["wednesday", "thursday", "friday", "saturday", "sunday", "monday", "tuesday"].repeat(2)
-        {
-            check(&mut dialogue, "what next?", day);
-        }
-        assert!(dialogue.turns.len() < 15 && dialogue.generator.tokens().len() <= 128);
-        assert!(
-            matches!(robot(120), Err(NodeError::InvalidParam { name, .. }) if name == "max_new")
-        );
-    }
-
-    #[test]
-    fn an_answer_begins_only_if_one_token_fits() {
-        let mut dialogue = robot(24).unwrap();
-        let context = dialogue.generator.contract().max_context_len;
-        let longest = (1..).find_map(|count| {
-            dialogue.push_user(count, &"a ".repeat(count as usize)).unwrap();
-            let begun = dialogue.begin_answer();
-            dialogue.drop_last();
-            match begun {
-                Ok(()) => None,
-                Err(TextError::ContextFull { needed, .. }) => Some(needed),
-                Err(error) => panic!("{error}"),
-            }
-        });
-        assert_eq!(longest, Some(context + 1), "one token more than the longest prompt that fits");
-    }
-
-    #[test]
-    fn a_turn_that_exceeds_the_context_drops_no_other_turn() {
-        let mut dialogue = robot(24).unwrap();
-        check(&mut dialogue, "what comes after monday?", "tuesday");
-        dialogue.push_user(1, &"what next? ".repeat(50)).unwrap();
-        assert!(matches!(dialogue.begin_answer(), Err(TextError::ContextFull { .. })));
-        dialogue.drop_last();
-        check(&mut dialogue, "what next?", "wednesday");
-    }
-
-    #[test]
-    fn the_generated_part_of_a_stopped_answer_stays() {
-        let mut dialogue = robot(24).unwrap();
-        let (answer, ended) = answer_to(&mut dialogue, "go on from march", 2);
-        assert!(
-            "april, may, june".starts_with(&answer) && !answer.is_empty() && !ended,
-            "{answer}"
-        );
-        check(&mut dialogue, "what comes after monday?", "tuesday");
-    }
-
-    #[test]
-    fn a_truncated_answer_keeps_its_first_words() {
-        let mut dialogue = robot(24).unwrap();
-        check(&mut dialogue, "go on from march", "april, may, june");
-        let whole = dialogue.turns[0].tokens.clone();
-        dialogue.truncate_answer(0, 3).unwrap();
-        dialogue.truncate_answer(1, 2).unwrap();
-        assert_eq!(dialogue.turns[0].tokens, whole);
-        dialogue.truncate_answer(0, 2).unwrap();
-        assert_eq!(dialogue.turns[0].answer.trim(), "april, may,");
-        assert!(dialogue.turns[0].tokens.len() < whole.len());
-        dialogue.truncate_answer(0, 0).unwrap();
-        assert_eq!(dialogue.turns[0].answer, "");
-        check(&mut dialogue, "what comes after monday?", "tuesday");
-    }
-
-    #[test]
-    fn a_resumed_turn_replaces_its_text() {
-        let mut dialogue = robot(24).unwrap();
-        check(&mut dialogue, "what comes after monday?", "tuesday");
-        let first = dialogue.turns[0].tokens.clone();
-        dialogue.push_user(1, "what").unwrap();
-        dialogue.begin_answer().unwrap();
-        dialogue.next(&AtomicBool::new(false)).unwrap();
-        dialogue.turns[0].number = 0;
-        dialogue.push_user(1, "what next?").unwrap();
-        assert_eq!((dialogue.turns.len(), &dialogue.turns[0].tokens), (2, &first));
-    }
-
-    #[test]
-    fn first_words_are_counted_by_whitespace() {
-        let cases = [(0, ""), (1, " a"), (2, " a  b,"), (3, " a  b, c "), (9, " a  b, c ")];
-        for (count, expected) in cases {
-            assert_eq!(first_words(" a  b, c ", count).trim_end(), expected.trim_end(), "{count}");
-        }
-    }
-
-    #[test]
-    fn user_text_contains_no_special_tokens() {
-        let mut dialogue = robot(24).unwrap();
-        dialogue.push_user(0, "</s>").unwrap();
-        assert!(!dialogue.turns[0].tokens.contains(&2), "{:?}", dialogue.turns[0].tokens);
-    }
-}
+mod tests;

@@ -4,7 +4,7 @@
 //! sequences to offsets of null-terminated replacements.
 
 /// Normalization table.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Charsmap {
     /// Units of the trie: label, offset, and end-of-key flag.
     units: Vec<u32>,

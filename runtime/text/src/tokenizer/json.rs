@@ -24,13 +24,24 @@ const EOS_NAMES: &[&str] = &[
 
 pub(super) fn read(bytes: &[u8]) -> Result<Tokenizer, String> {
     let file: Value = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+    if super::tekken::is_tekken(&file) {
+        return super::tekken::read(&file);
+    }
+    read_value(file)
+}
+
+/// Reads the parsed contents of a file.
+pub(super) fn read_value(file: Value) -> Result<Tokenizer, String> {
     if !file["model"].is_object() {
         return Err(format!("the JSON has no \"model\"; {}", super::SUPPORTED_FILES));
     }
     check_merges(&file["model"])?;
     check_token_lengths(&file["model"])?;
     check_charsmaps(&file["normalizer"])?;
-    let decoder = TokenDecoder::new(&file["decoder"])?;
+    let mut decoder = TokenDecoder::new(&file["decoder"])?;
+    // The end of a word, as of CLIP, belongs to the model and not to the decoder.
+    let suffix = file["model"]["end_of_word_suffix"].as_str().filter(|text| !text.is_empty());
+    decoder.word_end = decoder.word_end.or(suffix.map(str::to_owned));
     // Build from the checked value. Parsing the bytes again could resolve duplicate keys differently.
     let inner = serde_json::from_value::<tokenizers::Tokenizer>(file);
     let mut inner = inner.map_err(|error| error.to_string())?;
@@ -43,10 +54,12 @@ pub(super) fn read(bytes: &[u8]) -> Result<Tokenizer, String> {
     let added = inner.get_added_tokens_decoder();
     let leading =
         if decoder.strip_first_space { LeadingSpace::StripFirst } else { LeadingSpace::Keep };
-    let mut table = TokenTable { leading, ..TokenTable::default() };
+    let trims_end = decoder.word_end.is_some();
+    let mut table = TokenTable { leading, trims_end, ..TokenTable::default() };
     for (text, id) in inner.get_vocab(true) {
         let special = added.get(&id).is_some_and(|token| token.special);
-        table.insert(id as usize, &decoder.bytes(&text), special)?;
+        let bytes = if special { text.into_bytes() } else { decoder.bytes(&text) };
+        table.insert(id as usize, &bytes, special)?;
     }
     let eos: Vec<u32> = EOS_NAMES.iter().filter_map(|name| inner.token_to_id(name)).collect();
     // The post-processor adds the BOS token to an empty text.
@@ -180,7 +193,16 @@ struct TokenDecoder {
     byte_fallback: bool,
     /// Removes the first space of a text.
     strip_first_space: bool,
+    /// WordPiece: the prefix of tokens that continue a word. A space precedes all others.
+    continuation: Option<String>,
+    /// Removes the space before punctuation and contractions, as WordPiece decoders do.
+    cleanup: bool,
+    /// End of a word in the vocabulary, such as `</w>`.
+    word_end: Option<String>,
 }
+
+/// Tokens that lose the space before them.
+const CLEANED: &[&str] = &[" .", " ?", " !", " ,", " n't", " 'm", " 's", " 've", " 're"];
 
 impl TokenDecoder {
     /// Reads the field `decoder` of a file.
@@ -202,6 +224,16 @@ impl TokenDecoder {
                 let scheme = decoder["prepend_scheme"].as_str();
                 let prefix = decoder["add_prefix_space"].as_bool().unwrap_or(true);
                 self.strip_first_space = scheme.map_or(prefix, |scheme| scheme != "never");
+            }
+            Some("WordPiece") => {
+                let prefix = decoder["prefix"].as_str().ok_or_else(unknown)?;
+                self.continuation = Some(prefix.to_owned());
+                self.cleanup = decoder["cleanup"].as_bool().unwrap_or(true);
+                self.strip_first_space = true;
+            }
+            Some("BPEDecoder") => {
+                let suffix = decoder["suffix"].as_str().ok_or_else(unknown)?;
+                self.word_end = Some(suffix.to_owned());
             }
             Some("Replace") => match (decoder["pattern"]["String"].as_str(), &decoder["content"]) {
                 (Some(space), Value::String(content)) if content == " " => {
@@ -231,6 +263,24 @@ impl TokenDecoder {
 
     /// Bytes of the token `text`.
     fn bytes(&self, text: &str) -> Vec<u8> {
+        if let Some(prefix) = &self.continuation {
+            let mut text = match text.strip_prefix(prefix.as_str()) {
+                Some(rest) => rest.to_owned(),
+                None => format!(" {text}"),
+            };
+            for &cleaned in CLEANED.iter().filter(|_| self.cleanup) {
+                text = text.replace(cleaned, &cleaned[1..]);
+            }
+            return text.into_bytes();
+        }
+        match self.word_end.as_ref().and_then(|end| text.strip_suffix(end.as_str())) {
+            Some(word) => [self.plain_bytes(word).as_slice(), b" "].concat(),
+            None => self.plain_bytes(text),
+        }
+    }
+
+    /// Bytes of a token without the marks of words.
+    fn plain_bytes(&self, text: &str) -> Vec<u8> {
         if self.byte_level {
             let bytes: Option<Vec<u8>> = text.chars().map(char_to_byte).collect();
             return bytes.unwrap_or_else(|| text.as_bytes().to_vec());
@@ -302,7 +352,12 @@ mod tests {
         check(llama, "<0xE3>", &[0xe3]);
         check(json!({"type": "ByteLevel"}), "ĠÃ¼", " ü".as_bytes());
         check(json!({"type": "ByteLevel"}), "日", "日".as_bytes());
-        for invalid in [json!(null), json!({"type": "WordPiece"}), json!({"type": "Strip"})] {
+        let wordpiece = json!({"type": "WordPiece", "prefix": "##", "cleanup": true});
+        for (token, expected) in [("##ing", "ing"), ("go", " go"), (".", "."), ("'s", "'s")] {
+            check(wordpiece.clone(), token, expected.as_bytes());
+        }
+        check(json!({"type": "BPEDecoder", "suffix": "</w>"}), "go</w>", b"go ");
+        for invalid in [json!(null), json!({"type": "CTC"}), json!({"type": "Strip"})] {
             let result = TokenDecoder::new(&invalid);
             assert!(result.is_err_and(|reason| reason.contains("is not supported")));
         }

@@ -56,7 +56,7 @@ struct Model<'a> {
 }
 
 /// Normalization before, and byte fallback after the segmentation.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Normalizer {
     charsmap: Charsmap,
     add_dummy_prefix: bool,
@@ -71,7 +71,34 @@ pub(super) struct Normalizer {
 }
 
 pub(super) fn read(bytes: &[u8]) -> Result<Tokenizer, String> {
-    let mut model = Model::read(bytes)?;
+    build(Model::read(bytes)?)
+}
+
+/// BPE vocabulary without normalization, as in `.bin` files of llama2.c. Each piece has its text,
+/// with `▁` for spaces, and its score.
+pub(super) fn from_pieces(
+    pieces: &[(String, f32)],
+    bos: Option<u32>,
+    eos: Option<u32>,
+) -> Result<Tokenizer, String> {
+    let is_control = |id: usize| [bos, eos].into_iter().flatten().any(|one| one as usize == id);
+    let piece = |(id, (text, score)): (usize, &'_ (String, f32))| {
+        let kind = match text.as_str() {
+            _ if is_control(id) => PieceType::Control,
+            "<unk>" => PieceType::Unknown,
+            "<pad>" => PieceType::Control,
+            text if parse_byte_token(text).is_some() => PieceType::Byte,
+            _ => PieceType::Normal,
+        };
+        (kind, *score)
+    };
+    let kinds = pieces.iter().enumerate().map(piece);
+    let pieces = kinds.zip(pieces).map(|((kind, score), (text, _))| Piece { text, score, kind });
+    let normalizer = Normalizer { remove_extra_whitespaces: false, ..Normalizer::default() };
+    build(Model { pieces: pieces.collect(), model_type: 2, bos, eos, normalizer })
+}
+
+fn build(mut model: Model<'_>) -> Result<Tokenizer, String> {
     let normalizer = &model.normalizer;
     let leading = match (normalizer.remove_extra_whitespaces, normalizer.add_dummy_prefix) {
         (true, _) => LeadingSpace::StripEach,
@@ -283,8 +310,9 @@ impl Normalizer {
         Some(())
     }
 
-    /// Normalizes `text`, as `Normalizer::Normalize` of SentencePiece.
-    pub(super) fn normalize(&self, text: &str) -> String {
+    /// Normalizes `text`, as `Normalizer::Normalize` of SentencePiece. Text after a control token
+    /// gets no dummy prefix.
+    pub(super) fn normalize(&self, text: &str, is_start: bool) -> String {
         let space = if self.escape_whitespaces { SPACE } else { " " };
         let mut rest = text;
         while self.remove_extra_whitespaces && !rest.is_empty() {
@@ -295,7 +323,7 @@ impl Normalizer {
         if rest.is_empty() {
             return normalized;
         }
-        if self.add_dummy_prefix && !self.treat_whitespace_as_suffix {
+        if is_start && self.add_dummy_prefix && !self.treat_whitespace_as_suffix {
             normalized.push_str(space);
         }
         let mut after_space = self.remove_extra_whitespaces;
@@ -367,7 +395,7 @@ mod tests {
     #[test]
     fn spaces_are_normalized() {
         let check = |normalizer: &Normalizer, text: &str, expected: &str| {
-            assert_eq!(normalizer.normalize(text), expected, "{text:?}");
+            assert_eq!(normalizer.normalize(text, true), expected, "{text:?}");
         };
         let default = Normalizer::default();
         check(&default, "", "");
@@ -380,6 +408,7 @@ mod tests {
         check(&unchanged, " a", " a");
         let suffix = Normalizer { treat_whitespace_as_suffix: true, ..Normalizer::default() };
         check(&suffix, "a b", "a▁b▁");
+        assert_eq!(default.normalize("a b", false), "a▁b");
         check(&default, "a\u{10ffff}", "▁a\u{fffd}");
     }
 

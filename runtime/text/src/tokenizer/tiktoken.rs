@@ -38,43 +38,55 @@ const MAX_MERGED_TOKEN_BYTES: usize = 256;
 
 pub(super) fn read(bytes: &[u8]) -> Result<Tokenizer, String> {
     let list = ranks(bytes)?;
-    let ranks: Ranks<'_> = list.iter().map(|(token, rank)| (token.as_slice(), *rank)).collect();
-    let mut table = TokenTable::default();
-    let mut vocabulary = HashMap::new();
-    for (token, &rank) in &ranks {
-        table.insert(rank as usize, token, false)?;
-        vocabulary.insert(byte_level(token), rank);
-    }
-    let mut tokens: Vec<(&[u8], u32)> = ranks.iter().map(|(&token, &rank)| (token, rank)).collect();
-    tokens.sort_unstable_by_key(|&(_, rank)| rank);
-    let merges = tokens.iter().filter_map(|&(token, rank)| merge_of(&ranks, token, rank));
-    let merges = merges.map(|(left, right)| (byte_level(left), byte_level(right))).collect();
-    let model = BPE::builder()
-        .vocab_and_merges(
-            vocabulary.into_iter().collect::<tokenizers::models::bpe::Vocab>(),
-            merges,
-        )
-        .ignore_merges(true)
-        .build();
-    let failed = |error: tokenizers::Error| error.to_string();
-    let mut inner = tokenizers::Tokenizer::new(model.map_err(failed)?);
-    let words = split::SplitPattern::Regex(PATTERN.to_owned());
-    let words = split::Split::new(words, SplitDelimiterBehavior::Isolated, false);
-    let bytes = ByteLevel::new(false, false, false);
-    let steps = vec![words.map_err(failed)?.into(), bytes.into()];
-    inner.with_pre_tokenizer(Some(Sequence::new(steps)));
     let reserved = (2..).map(|number| format!("<|reserved_special_token_{number}|>"));
     let names = SPECIAL_TOKENS.iter().map(|&name| name.to_owned()).chain(reserved);
     let names: Vec<String> = names.take(NUM_SPECIAL_TOKENS).collect();
-    for (at, name) in names.iter().enumerate() {
-        table.insert(ranks.len() + at, name.as_bytes(), true)?;
-    }
-    let added = names.into_iter().map(|name| AddedToken::from(name, true));
-    inner.add_special_tokens(added).map_err(failed)?;
+    let first_special = u32::try_from(list.len()).map_err(|error| error.to_string())?;
+    let (inner, table) = build(&list, 0, PATTERN, &names, first_special)?;
     let bos = inner.token_to_id(SPECIAL_TOKENS[0]);
     let eos = ["<|end_of_text|>", "<|eom_id|>", "<|eot_id|>"];
     let eos = eos.iter().filter_map(|name| inner.token_to_id(name)).collect();
     Ok(Tokenizer { inner, table, normalizer: None, bos, eos })
+}
+
+/// Builds a tokenizer from tokens with their ranks. The id of a token is its rank plus `first`;
+/// special tokens begin at `first_special`.
+pub(super) fn build(
+    list: &HashMap<Vec<u8>, u32>,
+    first: u32,
+    pattern: &str,
+    special: &[String],
+    first_special: u32,
+) -> Result<(tokenizers::Tokenizer, TokenTable), String> {
+    let ranks: Ranks<'_> = list.iter().map(|(token, rank)| (token.as_slice(), *rank)).collect();
+    let mut table = TokenTable::default();
+    let mut vocabulary = tokenizers::models::bpe::Vocab::default();
+    for (token, &rank) in &ranks {
+        table.insert((rank + first) as usize, token, false)?;
+        vocabulary.insert(byte_level(token), rank + first);
+    }
+    for (name, id) in special.iter().zip(first_special..) {
+        table.insert(id as usize, name.as_bytes(), true)?;
+        // An ordinary token with this name loses it, and its merges with it.
+        vocabulary.insert(name.clone(), id);
+    }
+    let is_special = |text: &String| special.contains(text);
+    let mut tokens: Vec<(&[u8], u32)> = ranks.iter().map(|(&token, &rank)| (token, rank)).collect();
+    tokens.sort_unstable_by_key(|&(_, rank)| rank);
+    let merges = tokens.iter().filter_map(|&(token, rank)| merge_of(&ranks, token, rank));
+    let merges = merges.map(|(left, right)| (byte_level(left), byte_level(right)));
+    let merges = merges.filter(|(left, right)| !is_special(&format!("{left}{right}"))).collect();
+    let model = BPE::builder().vocab_and_merges(vocabulary, merges).ignore_merges(true).build();
+    let failed = |error: tokenizers::Error| error.to_string();
+    let mut inner = tokenizers::Tokenizer::new(model.map_err(failed)?);
+    let words = split::SplitPattern::Regex(pattern.to_owned());
+    let words = split::Split::new(words, SplitDelimiterBehavior::Isolated, false);
+    let bytes = ByteLevel::new(false, false, false);
+    let steps = vec![words.map_err(failed)?.into(), bytes.into()];
+    inner.with_pre_tokenizer(Some(Sequence::new(steps)));
+    let added = special.iter().map(|name| AddedToken::from(name.clone(), true));
+    inner.add_special_tokens(added).map_err(failed)?;
+    Ok((inner, table))
 }
 
 type Ranks<'a> = HashMap<&'a [u8], u32>;
@@ -99,6 +111,12 @@ fn ranks(bytes: &[u8]) -> Result<HashMap<Vec<u8>, u32>, String> {
             return Err(format!("line {}: the token is empty or a duplicate", line + 1));
         }
     }
+    check_ranks(&ranks)?;
+    Ok(ranks)
+}
+
+/// Checks that the ranks are those from 0 on, each once, and that each byte has a token.
+pub(super) fn check_ranks(ranks: &HashMap<Vec<u8>, u32>) -> Result<(), String> {
     let mut seen = vec![false; ranks.len()];
     for &rank in ranks.values() {
         match seen.get_mut(rank as usize) {
@@ -108,7 +126,7 @@ fn ranks(bytes: &[u8]) -> Result<HashMap<Vec<u8>, u32>, String> {
     }
     match (0..=255).find(|byte| !ranks.contains_key([*byte].as_slice())) {
         Some(byte) => Err(format!("no token for byte {byte}")),
-        None => Ok(ranks),
+        None => Ok(()),
     }
 }
 
