@@ -161,3 +161,79 @@ impl Node for Translate {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, path::Path};
+
+    use afferent_graph::{NodeBench, ParamValue, ParamValues, Params, Timestamp};
+    use afferent_runtime::ModelOptions;
+    use serde_json::Value;
+
+    use super::*;
+
+    /// A folder with the program that spells backwards, see `tools/stand_ins/seq2seq.py`, and its
+    /// tokenizer.
+    fn folder(name: &str) -> PathBuf {
+        let folder = std::env::temp_dir().join(format!("afferent-{name}-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let program = root.join("tests/data/seq2seq/model.pte");
+        let tokenizer = root.join("../../runtime/text/tests/data/bpe.model");
+        fs::copy(program, folder.join("model.pte")).unwrap();
+        fs::copy(tokenizer, folder.join("tokenizer.model")).unwrap();
+        folder
+    }
+
+    fn open(folder: &Path, prefix: &str) -> Result<Translate, NodeError> {
+        let values: ParamValues = [
+            ("model".to_owned(), ParamValue::Path(folder.to_owned())),
+            ("prefix".to_owned(), ParamValue::Text(prefix.to_owned())),
+        ]
+        .into();
+        let models = ModelOptions::new(afferent_kernels::KERNELS);
+        let cx = OpenCx::with_service(models.with_backend(afferent_backend_xnnpack::Xnnpack));
+        Translate::open(TranslateParams::from_values(&values).unwrap(), &cx)
+    }
+
+    #[test]
+    fn results_are_those_of_the_exported_modules() {
+        let folder = folder("translate");
+        let tokenizer = Tokenizer::open(folder.join("tokenizer.model")).unwrap();
+        let cases = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/seq2seq/cases.json");
+        let cases: Vec<Value> = serde_json::from_str(&fs::read_to_string(cases).unwrap()).unwrap();
+        for prefix in ["", "what comes after "] {
+            let mut bench = NodeBench::new(open(&folder, prefix).unwrap());
+            for (turn, case) in (0..).zip(&cases) {
+                let whole = case["text"].as_str().unwrap();
+                let Some(text) = whole.strip_prefix(prefix) else { continue };
+                let sent = Text { turn, text: text.to_owned(), is_last: turn % 2 == 0 };
+                let sent = bench.call(Translate::TEXT, Timestamp(5), sent).unwrap();
+                let [(_, packet)] = sent.as_slice() else { panic!("{sent:?}") };
+                let found = packet.get::<Text>().unwrap();
+                let tokens = case["tokens"].as_array().unwrap().iter().filter_map(Value::as_u64);
+                let tokens: Vec<u32> = tokens.map(|token| u32::try_from(token).unwrap()).collect();
+                let expected = tokenizer.decode(&tokens).unwrap();
+                assert_eq!(
+                    (&found.text, found.turn, found.is_last),
+                    (&expected, turn, turn % 2 == 0)
+                );
+                assert!(!expected.is_empty());
+            }
+        }
+        let mut bench = NodeBench::new(open(&folder, "").unwrap());
+        let sent = bench.call(Translate::TEXT, Timestamp(6), Text::from(" ")).unwrap();
+        assert_eq!(sent[0].1.get::<Text>().unwrap().text, "", "the mark of a last piece");
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn other_programs_are_refused() {
+        let folder = folder("translate-other");
+        let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/fsmn/fsmn.pte");
+        fs::copy(program, folder.join("model.pte")).unwrap();
+        let told = open(&folder, "").err().unwrap().to_string();
+        assert!(told.contains("were expected; the package has forward(f32[1000, 512])"), "{told}");
+        fs::remove_dir_all(folder).unwrap();
+    }
+}
