@@ -194,6 +194,21 @@ fn speech_models_are_recognized_as_they_are_published() {
         check(&[(&program, model), sentence_piece], contract, "asr", false);
     }
     check(&[(&format!("{data}/fsmn/fsmn.pte"), "fsmn-vad_xnnpack.pte")], "fsmn_vad", "vad", false);
+    check(
+        &[(&format!("{data}/voxtral/model.pte"), model), sentence_piece],
+        "voxtral_realtime",
+        "asr",
+        false,
+    );
+    check(
+        &[(&format!("{data}/seq2seq/model.pte"), model), sentence_piece],
+        "seq2seq",
+        "translate",
+        false,
+    );
+    let word_piece = ("runtime/text/tests/data/wordpiece.json", "tokenizer.json");
+    let mini = &format!("{data}/embed_text/pooled.pte");
+    check(&[(mini, "minilm_xnnpack_fp32.pte"), word_piece], "text_embedding", "embed_text", false);
     let silero = "pipelines/models/vad/vad_portable.pte";
     check(&[(silero, "silero_vad.pte")], "silero_vad", "vad", false);
 }

@@ -8,6 +8,7 @@ of `tools/zoo` and Debian's espeak-ng.
     python whisper_toy.py data --shards 40     # in tools/zoo/work/whisper_toy
     python whisper_toy.py train --minutes 60
     python whisper_toy.py export DIR
+    python whisper_toy.py sounds DIR --items 500    # long utterances, for `afferent-bench asr DIR/list.tsv`
 """
 import argparse
 import glob
@@ -365,6 +366,61 @@ def save(path, encoder, decoder, optimizer, step, spent):
     os.replace(path + ".part", path)
 
 
+def load():
+    """The trained encoder and decoder."""
+    saved = torch.load(os.path.join(WORK, "checkpoint.pt"))
+    encoder, decoder = Encoder().eval(), Decoder(tokenizer().get_vocab_size()).eval()
+    encoder.load_state_dict(saved["encoder"])
+    decoder.load_state_dict(saved["decoder"])
+    return encoder, decoder
+
+
+@torch.no_grad()
+def export_programs(folder):
+    """Writes the package: the program in the form of ExecuTorch and optimum, and its files."""
+    from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
+    from executorch.exir import EdgeCompileConfig, to_edge_transform_and_lower
+    from torch.export import export
+
+    encoder, decoder = load()
+    os.makedirs(folder, exist_ok=True)
+    token, place = torch.tensor([[5]]), torch.tensor([0])
+    programs = {
+        "encoder": export(encoder, (torch.randn(1, 80, 2 * ROWS),), strict=False),
+        "text_decoder": export(Steps(decoder), (token, torch.randn(1, ROWS, WIDTH), place), strict=False)}
+    lowered = to_edge_transform_and_lower(programs, partitioner=[XnnpackPartitioner()],
+                                          compile_config=EdgeCompileConfig(_check_ir_validity=False))
+    with open(os.path.join(folder, "model.pte"), "wb") as file:
+        lowered.to_executorch().write_to_file(file)
+    tokenizer().save(os.path.join(folder, "tokenizer.json"))
+
+
+def build_sounds(folder, items):
+    """Writes WAV files of two to four held-out sentences with pauses, and their list."""
+    import corpus
+    import eval_sets
+    import grammar
+
+    import speech
+    corpus.start_engine(randomized=False)
+    os.makedirs(folder, exist_ok=True)
+    lines = []
+    for number in range(items):
+        rng, parts, texts = np.random.default_rng([77, number]), [np.zeros(3200, np.float32)], []
+        for _ in range(int(rng.integers(2, 5))):
+            text = grammar.sentence(rng, "test")
+            spoken = speech.synthesize(rng, text, speech.random_voice(rng, True), False).sound
+            parts += [spoken.astype(np.float32), np.zeros(int(rng.integers(3200, 9600)), np.float32)]
+            texts.append(text)
+        sound = np.concatenate([*parts, np.zeros(4800, np.float32)])
+        end = len(sound) - 4800 - len(parts[-1])
+        path = os.path.join(folder, f"long-{number:04}.wav")
+        eval_sets.write_wav(path, np.clip(np.round(sound * 16384), -32767, 32767).astype("<i2"))
+        lines.append(f"long\tlong-{number:04}.wav\t{end}\t{' '.join(texts)}\n")
+    with open(os.path.join(folder, "list.tsv"), "w") as file:
+        file.writelines(lines)
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
@@ -375,9 +431,17 @@ if __name__ == "__main__":
     training.add_argument("--minutes", type=float, default=60)
     training.add_argument("--batch", type=int, default=16)
     training.add_argument("--rate", type=float, default=2e-3)
+    commands.add_parser("export").add_argument("folder")
+    sounds = commands.add_parser("sounds")
+    sounds.add_argument("folder")
+    sounds.add_argument("--items", type=int, default=500)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     if arguments.command == "data":
         build_data(arguments.shards, arguments.seed)
+    elif arguments.command == "export":
+        export_programs(arguments.folder)
+    elif arguments.command == "sounds":
+        build_sounds(arguments.folder, arguments.items)
     else:
         train(arguments.minutes, arguments.batch, arguments.rate)

@@ -6,6 +6,7 @@ use afferent_runtime::ModelFile;
 
 use crate::{
     asr::{transducer, voxtral, whisper},
+    embed_text,
     programs::Step,
     translate,
     vad::fsmn,
@@ -19,6 +20,7 @@ pub const ACCEPTED: &[&str] = &[
     "asr, Whisper: encoder(mel[1, 80 or 128, 3000]) or encode(f32[samples]), and text_decoder(i64[1, 1], \
      rows, i64[1]), decode(i64[1, n], i64[n], rows), decoder(i64[1, n], rows), or forward of programs \
      encoder and decoder",
+    "embed_text: (i64[1, n], i64[1, n]) -> [1, dimensions]",
     "translate: encoder(i64[1, n]) and text_decoder(i64[1, 1], rows, i64[1])",
     "asr, Voxtral Realtime: encode_audio_chunk(mel[1, bands, columns], i64[n]), token_embedding(i64[1, n]), \
      text_decoder(f32[1, n, width], i64[n])",
@@ -40,6 +42,9 @@ pub fn recognize(programs: &[(&str, &ModelFile)]) -> Vec<Contract> {
     }
     if programs.len() > 1 {
         return Vec::new();
+    }
+    if let Some(name) = embed_text::contract(programs) {
+        return vec![contract("embed_text", "text_embedding", name, false)];
     }
     if let Some(name) = fsmn::contract(programs) {
         return vec![contract("vad", "voice_activity", name, false)];

@@ -6,6 +6,7 @@
 //! | [`WakeWord`] | detects wake words and spoken commands |
 //! | [`Asr`] | speech recognition: CTC, Whisper, Parakeet, Voxtral Realtime |
 //! | [`Llm`] | answers with a language model, with tool calls |
+//! | [`EmbedText`] | turns text into vectors that can be compared |
 //! | [`Translate`] | translates text with an encoder and a decoder |
 //! | [`Tts`] | speech synthesis: normalization, phonemes, acoustic model, vocoder |
 //! | [`FakeAsr`], [`FakeLlm`], [`FakeTts`] | scripted stand-ins for graph tests |
@@ -19,6 +20,7 @@
 
 mod asr;
 pub mod contracts;
+mod embed_text;
 mod fake_asr;
 mod fake_llm;
 mod fake_tts;
@@ -36,6 +38,7 @@ mod wake_word;
 use afferent_graph::{NodeDef, NodeEntry};
 
 pub use asr::{Asr, AsrParams, AsrTask};
+pub use embed_text::{EmbedText, EmbedTextParams};
 pub use fake_asr::{FakeAsr, FakeAsrParams, Listen};
 pub use fake_llm::{FakeLlm, FakeLlmParams};
 pub use fake_tts::{FakeTts, FakeTtsParams};
@@ -48,6 +51,7 @@ pub use wake_word::{WakeWord, WakeWordParams};
 /// All nodes of this crate, in alphabetical order.
 pub const NODES: &[NodeEntry] = &[
     NodeDef::of::<Asr>,
+    NodeDef::of::<EmbedText>,
     NodeDef::of::<FakeAsr>,
     NodeDef::of::<FakeLlm>,
     NodeDef::of::<FakeTts>,
