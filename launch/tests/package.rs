@@ -163,57 +163,6 @@ fn publish(folder: &Path, files: &[(&str, &str)]) {
 }
 
 #[test]
-fn speech_models_are_recognized_as_they_are_published() {
-    let folder = tempfile::tempdir().unwrap();
-    let whisper = |form: &str| format!("nodes/speech/tests/data/whisper/{form}");
-    let tokenizer = whisper("tokenizer.json");
-    let check = |files: &[(&str, &str)], contract: &str, node: &str, has_tokenizer: bool| {
-        let source = folder.path().join("source");
-        let _ = fs::remove_dir_all(&source);
-        publish(&source, files);
-        if has_tokenizer {
-            publish(&source, &[(&tokenizer, "tokenizer.json")]);
-        }
-        let (package, text) = written(folder.path(), &["source"]);
-        assert_eq!(package.manifest.contract, contract, "{text}");
-        assert!(text.contains(&format!("for the node {node}")), "{text}");
-    };
-    let model = "model.pte";
-    check(&[(&whisper("token/model.pte"), model)], "whisper", "asr", true);
-    check(&[(&whisper("padded/model.pte"), model)], "whisper-padded", "asr", true);
-    let name = "whisper_tiny_xnnpack.pte";
-    check(&[(&whisper(&format!("positions/{name}")), name)], "whisper-rne@0.8", "asr", true);
-    let parts = ["whisper_tiny_encoder.pte", "whisper_tiny_decoder.pte"];
-    let paths = parts.map(|part| whisper(&format!("whole/{part}")));
-    let parts = [(&*paths[0], parts[0]), (&*paths[1], parts[1])];
-    check(&parts, "whisper-rne@0.6", "asr", true);
-    let data = "nodes/speech/tests/data";
-    let sentence_piece = ("runtime/text/tests/data/bpe.model", "tokenizer.model");
-    for (file, contract) in [("tdt", "parakeet_tdt"), ("rnnt", "parakeet_rnnt")] {
-        let program = format!("{data}/parakeet/{file}.pte");
-        check(&[(&program, model), sentence_piece], contract, "asr", false);
-    }
-    check(&[(&format!("{data}/fsmn/fsmn.pte"), "fsmn-vad_xnnpack.pte")], "fsmn_vad", "vad", false);
-    check(
-        &[(&format!("{data}/voxtral/model.pte"), model), sentence_piece],
-        "voxtral_realtime",
-        "asr",
-        false,
-    );
-    check(
-        &[(&format!("{data}/seq2seq/model.pte"), model), sentence_piece],
-        "seq2seq",
-        "translate",
-        false,
-    );
-    let word_piece = ("runtime/text/tests/data/wordpiece.json", "tokenizer.json");
-    let mini = &format!("{data}/embed_text/pooled.pte");
-    check(&[(mini, "minilm_xnnpack_fp32.pte"), word_piece], "text_embedding", "embed_text", false);
-    let silero = "pipelines/models/vad/vad_portable.pte";
-    check(&[(silero, "silero_vad.pte")], "silero_vad", "vad", false);
-}
-
-#[test]
 fn models_in_the_cache_of_the_hub_are_found() {
     let folder = tempfile::tempdir().unwrap();
     let hub = folder.path().join("models--org--yolo");

@@ -8,6 +8,7 @@ use afferent_nodes_speech::contracts as speech;
 use afferent_nodes_vision::contracts::{self, TensorSpec};
 use afferent_package::Contract;
 use afferent_runtime::ModelFile;
+use afferent_text::ContractOptions;
 
 use super::{companions::Companions, program::Program};
 use crate::App;
@@ -105,10 +106,14 @@ fn of_program(file: &ModelFile) -> Vec<Contract> {
             _ => {}
         }
     }
-    match afferent_text::Contract::from_file(file) {
-        Ok(_) => contract("llm", "chat", "llama"),
-        Err(_) => Vec::new(),
-    }
+    // One of several methods, such as those with adapters, is named by `method` in model.yaml.
+    let reads_text = |method: &str| {
+        let options = ContractOptions { method: Some(method.to_owned()), ..Default::default() };
+        afferent_text::Contract::with_options(file, &options).is_ok()
+    };
+    let is_language_model = afferent_text::Contract::from_file(file).is_ok()
+        || file.program().method_names().any(reads_text);
+    if is_language_model { contract("llm", "chat", "llama") } else { Vec::new() }
 }
 
 fn spec(tensor: &TensorContents) -> TensorSpec {
