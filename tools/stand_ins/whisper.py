@@ -202,7 +202,7 @@ def main(folder, only_cases):
         json.dump({name: getattr(settings, name) for name in names}, file)
     if only_cases:
         return
-    rows, token, places = torch.randn(1, 1500, WIDTH), torch.tensor([[5]]), torch.tensor([0])
+    rows, token, start = torch.randn(1, 1500, WIDTH), torch.tensor([[5]]), torch.tensor([0])
     several, mel, samples = torch.tensor([[5, 6, 7]]), torch.randn(1, 80, 3000), torch.randn(16000)
     count, length = Dim("count", min=1, max=POSITIONS), Dim("samples", min=400, max=480000)
     for name in ("token", "positions", "whole", "padded"):
@@ -212,7 +212,7 @@ def main(folder, only_cases):
         "decoder": export(Padded(model), (rows, torch.zeros(1, PADDED, dtype=torch.long)), strict=False)})
     write(os.path.join(folder, "token", "model.pte"), {
         "encoder": export(MelEncoder(model), (mel,), strict=False),
-        "text_decoder": export(Cached(model, True), (token, rows, places), strict=False)})
+        "text_decoder": export(Cached(model, True), (token, rows, start), strict=False)})
     write(os.path.join(folder, "positions", "whisper_tiny_xnnpack.pte"), {
         "encode": export(SoundEncoder(model), (samples,), dynamic_shapes=({0: length},), strict=False),
         "decode": export(Cached(model, False), (several, torch.arange(3), rows),

@@ -126,7 +126,7 @@ class Encoder(nn.Module):
         self.narrow = nn.ModuleList(nn.Linear(2 * WIDTH, WIDTH) for _ in range(BLOCKS))
         self.letters = nn.Linear(WIDTH, len(LETTERS) + 1)
         angles = torch.arange(ROWS)[:, None] / 10000 ** (torch.arange(WIDTH // 2) / (WIDTH // 2))
-        self.register_buffer("places", torch.cat([angles.sin(), angles.cos()], 1), persistent=False)
+        self.register_buffer("positions", torch.cat([angles.sin(), angles.cos()], 1), persistent=False)
         self.scale = nn.Parameter(torch.tensor(0.3))
 
     def rows(self, mel):
@@ -137,7 +137,7 @@ class Encoder(nn.Module):
         return self.norms[-1](x)
 
     def forward(self, mel):
-        return self.rows(mel) + self.scale * self.places
+        return self.rows(mel) + self.scale * self.positions
 
 
 class Attention(nn.Module):
@@ -326,9 +326,9 @@ def train(minutes, batch_size, rate):
         mels, ids, at, texts, offsets = corpus.batch(rng, batch_size)
         rows = encoder.rows(mels)
         # Rows after the end of an offset scene are silent.
-        all_places = F.pad(encoder.places, (0, 0, 0, rows.shape[1]))
-        places = torch.stack([all_places[o:o + rows.shape[1]] for o in offsets])
-        logits, weights = decoder(ids[:, :-1].clamp(min=0), rows + encoder.scale * places, torch.zeros(1))
+        all_positions = F.pad(encoder.positions, (0, 0, 0, rows.shape[1]))
+        positions = torch.stack([all_positions[o:o + rows.shape[1]] for o in offsets])
+        logits, weights = decoder(ids[:, :-1].clamp(min=0), rows + encoder.scale * positions, torch.zeros(1))
         target = ids[:, 1:].clone()
         target[:, :2] = -1  # the prompt
         spelled = F.cross_entropy(logits.reshape(-1, logits.shape[-1]), target.reshape(-1), ignore_index=-1,
@@ -384,10 +384,10 @@ def export_programs(folder):
 
     encoder, decoder = load()
     os.makedirs(folder, exist_ok=True)
-    token, place = torch.tensor([[5]]), torch.tensor([0])
+    token, position = torch.tensor([[5]]), torch.tensor([0])
     programs = {
         "encoder": export(encoder, (torch.randn(1, 80, 2 * ROWS),), strict=False),
-        "text_decoder": export(Steps(decoder), (token, torch.randn(1, ROWS, WIDTH), place), strict=False)}
+        "text_decoder": export(Steps(decoder), (token, torch.randn(1, ROWS, WIDTH), position), strict=False)}
     lowered = to_edge_transform_and_lower(programs, partitioner=[XnnpackPartitioner()],
                                           compile_config=EdgeCompileConfig(_check_ir_validity=False))
     with open(os.path.join(folder, "model.pte"), "wb") as file:

@@ -24,7 +24,7 @@ pub(super) fn resolve(name: &Path) -> anyhow::Result<PathBuf> {
     match (found, cache) {
         (Some(folder), _) => Ok(folder),
         (None, cache) => {
-            let place = cache.map_or_else(
+            let location = cache.map_or_else(
                 || "the cache of the hub (HF_HUB_CACHE, HF_HOME and HOME are not set)".to_owned(),
                 |cache| cache.display().to_string(),
             );
@@ -33,7 +33,7 @@ pub(super) fn resolve(name: &Path) -> anyhow::Result<PathBuf> {
                 other => format!(" --revision {other}"),
             };
             bail!(
-                "{} is neither a file nor in {place}: download it with `hf download \
+                "{} is neither a file nor in {location}: download it with `hf download \
                  {repository}{option}`",
                 name.display()
             )

@@ -156,7 +156,7 @@ fn tokens_and_times_of_voxtral_are_those_of_the_reference_loop() {
 }
 
 #[test]
-fn the_next_utterance_of_voxtral_begins_anew() {
+fn the_next_utterance_of_voxtral_starts_again() {
     let case = &cases("voxtral")[0];
     let samples = tones(&case["tones"], 1.0);
     let mut bench = NodeBench::new(open("voxtral/model", &[]).unwrap());

@@ -13,7 +13,7 @@ const LEAD_IN: Duration = Duration::from_millis(300);
 const PART: Duration = Duration::from_millis(10);
 /// Utterances below this length are not recognized.
 const MIN_UTTERANCE: Duration = Duration::from_millis(60);
-/// Length over which the level is smoothed to find the place of a cut.
+/// Length over which the level is smoothed to find where to cut.
 const CUT_WINDOW: Duration = Duration::from_millis(200);
 /// Delay of the partial transcripts from which on they are skipped, as a multiple of `update`.
 const MAX_DELAY: u32 = 2;
@@ -247,7 +247,7 @@ fn comparable(word: &str) -> String {
     word.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
 }
 
-/// Middle of the quietest place in the second half of `audio`.
+/// Middle of the quietest part of the second half of `audio`.
 fn quietest(audio: &[f32], rate: SampleRate) -> usize {
     let window = rate.samples(CUT_WINDOW).clamp(1, audio.len().max(1));
     let first = audio.len() / 2;
