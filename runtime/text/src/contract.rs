@@ -6,7 +6,10 @@ use afferent_runtime::{
     program::{MethodPlan, TensorMeta, Value},
 };
 
-use crate::{Cache, TextError};
+use crate::{
+    Cache, TextError, TokenEmbedding,
+    embedding::{DECODER, EMBEDDING},
+};
 
 /// Interface of a language model program: ExecuTorch Llama exports, and Hugging Face exports, which
 /// take one position for each token.
@@ -17,6 +20,8 @@ use crate::{Cache, TextError};
 /// * the method that the caller names;
 /// * `forward`;
 /// * the pair `prefill`, for two tokens or more, and `decode`, for one, with a common cache;
+/// * the pair `token_embedding` and `text_decoder`, which takes embeddings instead of tokens
+///   ([`TokenEmbedding`]): language models that see or hear;
 /// * the only method of this form.
 ///
 /// Metadata methods without inputs return the other fields. `get_max_context_len` or
@@ -29,6 +34,8 @@ pub struct Contract {
     pub method: String,
     /// Method for single tokens, of a program with `prefill` and `decode`.
     pub decode: Option<DecodeMethod>,
+    /// Embedding of the tokens, of a program with `token_embedding` and `text_decoder`.
+    pub embedding: Option<TokenEmbedding>,
     /// Kind of the state.
     pub cache: Cache,
     /// True if the program keeps a state. Otherwise each run gets all tokens of the context.
@@ -93,7 +100,7 @@ impl Contract {
         let error = |reason| TextError::Contract { path: file.path().to_owned(), reason };
         let known = options.cache;
         let program = file.program();
-        let read = |name: &str| Self::read_method(file, name, known);
+        let read = |name: &str| Self::read_method(file, name, known, None);
         if let Some(name) = &options.method {
             let plan = program.method(name);
             plan.ok_or_else(|| error(no_method(file, &format!("no method {name:?}"))))?;
@@ -104,6 +111,10 @@ impl Contract {
         }
         if program.method("prefill").is_some() && program.method("decode").is_some() {
             return Self::read_pair(file, known).map_err(error);
+        }
+        if program.method(EMBEDDING).is_some() && program.method(DECODER).is_some() {
+            let embedding = TokenEmbedding::read(file).map_err(error)?;
+            return Self::read_method(file, DECODER, known, Some(embedding)).map_err(error);
         }
         let mut candidates: Vec<Self> =
             program.method_names().filter_map(|name| read(name).ok()).collect();
@@ -126,8 +137,8 @@ impl Contract {
 
     /// Contract of a program with the methods `prefill` and `decode`.
     fn read_pair(file: &ModelFile, known: Option<Cache>) -> Result<Self, String> {
-        let prefill = Self::read_method(file, "prefill", known)?;
-        let decode = Self::read_method(file, "decode", known)?;
+        let prefill = Self::read_method(file, "prefill", known, None)?;
+        let decode = Self::read_method(file, "decode", known, None)?;
         let plans = ["prefill", "decode"].map(|name| file.program().method(name));
         // The first planned buffer belongs to its method. All others are common. A delegate may
         // keep the cache itself.
@@ -152,17 +163,31 @@ impl Contract {
         Ok(Self { cache, decode, ..prefill })
     }
 
-    fn read_method(file: &ModelFile, name: &str, known: Option<Cache>) -> Result<Self, String> {
+    /// Contract of the method `name`, whose input 0 is tokens, or embeddings by `embedding`.
+    fn read_method(
+        file: &ModelFile,
+        name: &str,
+        known: Option<Cache>,
+        embedding: Option<TokenEmbedding>,
+    ) -> Result<Self, String> {
         let plan = file.method(name).map_err(|error| error.to_string())?;
-        let (tokens, positions) = (input(&plan, 0)?, input(&plan, 1)?);
+        let at = embedding.as_ref().map_or(1, TokenEmbedding::position_input);
+        let tokens = match embedding {
+            Some(_) => tensor(&plan, 0)?,
+            None => input(&plan, 0)?,
+        };
         let tokens = tokens.ok_or_else(|| format!("{name} has no token input"))?;
-        if let Some(Value::Tensor(_)) = plan.inputs().get(2).map(|id| plan.value(id as usize)) {
+        let positions = input(&plan, at)?;
+        if plan.inputs().get(at + 1).is_some_and(|id| is_tensor(&plan, id)) {
             return Err(format!("{name} has more inputs than tokens and positions"));
         }
         let sizes: Vec<usize> = tokens.layout.sizes.iter().collect();
-        let &[1, width] = sizes.as_slice() else {
+        let (&[1, width] | &[1, width, _]) = sizes.as_slice() else {
             return Err(format!("input 0 has the sizes {sizes:?}, expected [1, sequence length]"));
         };
+        if embedding.is_none() && sizes.len() != 2 {
+            return Err(format!("input 0 has the sizes {sizes:?}, expected [1, sequence length]"));
+        }
         let first = |name: &str| metadata(file, name).and_then(|list| list.first().copied());
         let count = |name: &str| first(name).and_then(|value| usize::try_from(value).ok());
         let is_static = tokens.dynamism == Dynamism::Static;
@@ -185,10 +210,14 @@ impl Contract {
             ));
         }
         let max_chunk = count("get_max_prefill_chunk").filter(|&max| max > 0).unwrap_or(width);
+        let max_embedded = embedding.as_ref().map_or(usize::MAX, |embedding| embedding.max_tokens);
         let chunk = match first("enable_dynamic_shape") {
             Some(0) => 1,
-            _ => width.min(max_chunk),
+            _ => width.min(max_chunk).min(max_embedded),
         };
+        if !has_cache && max_embedded < width {
+            return Err(format!("token_embedding takes fewer tokens than {name}"));
+        }
         let context = count("get_max_context_len").or(count("get_max_seq_len"));
         let context = context.or(count("max_seq_len"));
         let context =
@@ -204,11 +233,12 @@ impl Contract {
         eos.dedup();
         let told = match positions {
             Positions::None => Cache::Recurrent,
-            _ => Cache::of_method(&plan, plan.inputs().get(1), count("sliding_window"), context),
+            _ => Cache::of_method(&plan, plan.inputs().get(at), count("sliding_window"), context),
         };
         Ok(Self {
             method: name.to_owned(),
             decode: None,
+            embedding,
             cache: if has_cache { known.unwrap_or(told) } else { Cache::Positional },
             has_cache,
             max_context_len: if has_cache { context } else { context.min(width) },
@@ -231,14 +261,25 @@ fn no_method(file: &ModelFile, reason: &str) -> String {
 
 /// Input `index` of the method, an i64 tensor; `None` if the method has fewer inputs.
 fn input<'a>(plan: &MethodPlan<'a>, index: usize) -> Result<Option<TensorMeta<'a>>, String> {
-    let Some(id) = plan.inputs().get(index) else { return Ok(None) };
-    match plan.value(id as usize) {
-        Value::Tensor(tensor) if tensor.layout.dtype == ScalarType::Long => Ok(Some(tensor)),
-        Value::Tensor(tensor) => {
+    match tensor(plan, index)? {
+        Some(tensor) if tensor.layout.dtype != ScalarType::Long => {
             Err(format!("input {index} is {}, expected i64", tensor.layout.dtype.name()))
         }
+        found => Ok(found),
+    }
+}
+
+/// Input `index` of the method; `None` if the method has fewer inputs.
+fn tensor<'a>(plan: &MethodPlan<'a>, index: usize) -> Result<Option<TensorMeta<'a>>, String> {
+    let Some(id) = plan.inputs().get(index) else { return Ok(None) };
+    match plan.value(id as usize) {
+        Value::Tensor(tensor) => Ok(Some(tensor)),
         _ => Err(format!("input {index} is not a tensor")),
     }
+}
+
+fn is_tensor(plan: &MethodPlan<'_>, id: u32) -> bool {
+    matches!(plan.value(id as usize), Value::Tensor(_))
 }
 
 /// Size of the last dimension of output 0.

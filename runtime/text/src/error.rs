@@ -63,6 +63,12 @@ pub enum TextError {
         /// Difference to the [`Contract`](crate::Contract).
         reason: String,
     },
+    /// Rows of an encoder do not fit the model.
+    #[error("embeddings: {reason}")]
+    Embedding {
+        /// Sizes that were found and expected.
+        reason: String,
+    },
     /// The tokens exceed the context of the model.
     #[error("{needed} tokens exceed the model's context of {limit} tokens")]
     ContextFull {

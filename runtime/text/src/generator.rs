@@ -1,12 +1,17 @@
 //! Language model with the tokens of its context.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
 
-use afferent_core::{Error, ScalarType, TensorView, bf16, f16};
-use afferent_runtime::{Input, Model, ModelError, RunError, RunOptions};
+use afferent_core::{Error, Tensor, TensorView};
+use afferent_runtime::{Input, Model, ModelError, ModelFile, RunError, RunOptions};
 
 use crate::{
-    Contract, ContractOptions, Generation, GenerationOptions, Positions, TextError, Tokenizer,
+    Contract, ContractOptions, EmbeddingRows, Generation, GenerationOptions, Positions, Segment,
+    TextError, Tokenizer,
+    embedding::{EMBEDDING, Embedder, read_floats},
 };
 
 /// Language model with the tokens of its context. The KV cache contains a prefix of them.
@@ -16,10 +21,17 @@ use crate::{
 /// of the others, if the [`Cache`](crate::Cache) of the program has them; otherwise the next
 /// [`logits`](Self::logits) resets the model and reads the context again. What the program does not
 /// say about its cache has to be in [`ContractOptions`].
+///
+/// If the contract has a [`TokenEmbedding`](crate::TokenEmbedding), rows of an encoder, such as those of
+/// an image, are also part of the context. [`run_encoder`](Self::run_encoder) makes them;
+/// [`push_rows`](Self::push_rows) appends them, and [`set_context`](Self::set_context) makes a prompt
+/// of tokens and rows the context. A row has one position, as a token.
 pub struct Generator {
     model: Model,
     contract: Contract,
     tokens: Vec<u32>,
+    /// Rows at the positions of tokens.
+    embedder: Embedder,
     /// Number of tokens in the KV cache.
     cached_len: usize,
     /// Maximum of `cached_len` since the last reset of the model, including canceled runs.
@@ -52,10 +64,14 @@ impl Generator {
         if let Some(decode) = &contract.decode {
             model.load_method(&decode.method)?;
         }
+        if contract.embedding.is_some() {
+            model.load_method(EMBEDDING)?;
+        }
         Ok(Self {
             model,
             contract,
             tokens: Vec::new(),
+            embedder: Embedder::default(),
             cached_len: 0,
             written_len: 0,
             logits: Vec::new(),
@@ -70,7 +86,12 @@ impl Generator {
         &self.contract
     }
 
-    /// Tokens of the context.
+    /// File of the program.
+    pub fn file(&self) -> &Arc<ModelFile> {
+        self.model.file()
+    }
+
+    /// Tokens of the context; for each row of an encoder, its placeholder.
     pub fn tokens(&self) -> &[u32] {
         &self.tokens
     }
@@ -93,17 +114,117 @@ impl Generator {
     /// # Errors
     /// [`TextError::ContextFull`] and [`TextError::UnknownToken`]. The context is then unchanged.
     pub fn push(&mut self, tokens: &[u32]) -> Result<(), TextError> {
-        let vocab_size = self.contract.vocab_size;
-        if let Some(&token) = tokens.iter().find(|&&token| token as usize >= vocab_size) {
-            return Err(TextError::UnknownToken { token, vocab_size });
-        }
-        let (needed, limit) = (self.tokens.len() + tokens.len(), self.contract.max_context_len);
-        if needed > limit {
-            return Err(TextError::ContextFull { needed, limit });
-        }
+        self.check_tokens(tokens)?;
+        self.check_len(self.tokens.len() + tokens.len())?;
         self.tokens.extend_from_slice(tokens);
         self.logits_valid &= tokens.is_empty();
         Ok(())
+    }
+
+    /// Appends rows of an encoder to the context, in the positions of the tokens `placeholder`, which need
+    /// not be in the vocabulary.
+    ///
+    /// # Errors
+    /// [`TextError::ContextFull`], and [`TextError::Embedding`] if the model takes no rows of this
+    /// width. The context is then unchanged.
+    pub fn push_rows(&mut self, placeholder: u32, rows: &EmbeddingRows) -> Result<(), TextError> {
+        self.check_rows(rows)?;
+        let (start, end) = (self.tokens.len(), self.tokens.len() + rows.len());
+        self.check_len(end)?;
+        self.tokens.resize(end, placeholder);
+        self.embedder.push(start, rows.clone());
+        self.logits_valid = false;
+        Ok(())
+    }
+
+    /// Replaces the context by `segments`. Keeps the cache entries of the common beginning, where
+    /// tokens are equal and rows are clones of the same [`EmbeddingRows`].
+    ///
+    /// # Errors
+    /// Those of [`push`](Self::push) and [`push_rows`](Self::push_rows). The context is then unchanged.
+    pub fn set_context(&mut self, segments: &[Segment]) -> Result<(), TextError> {
+        for segment in segments {
+            match segment {
+                Segment::Tokens(tokens) => self.check_tokens(tokens)?,
+                Segment::Rows { rows, .. } => self.check_rows(rows)?,
+            }
+        }
+        self.check_len(segments.iter().map(Segment::len).sum())?;
+        let (mut same, mut rest) = (0, segments.iter());
+        let mut next = rest.next();
+        while let Some(segment) = next {
+            let count = self.embedder.count_same(&self.tokens, same, segment);
+            same += count;
+            if count < segment.len() {
+                self.rewind(same)?;
+                match segment {
+                    Segment::Tokens(tokens) => self.push(&tokens[count..])?,
+                    Segment::Rows { placeholder, rows } => self.push_rows(*placeholder, rows)?,
+                }
+                break;
+            }
+            next = rest.next();
+        }
+        if next.is_none() {
+            return self.rewind(same);
+        }
+        for segment in rest {
+            match segment {
+                Segment::Tokens(tokens) => self.push(tokens)?,
+                Segment::Rows { placeholder, rows } => self.push_rows(*placeholder, rows)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs the method `method` of the program, such as `vision_encoder`, and copies its rows.
+    ///
+    /// # Errors
+    /// [`TextError::Model`], and those of [`EmbeddingRows::of_output`]. The error of a canceled run
+    /// satisfies [`TextError::is_canceled`].
+    pub fn run_encoder(
+        &mut self,
+        method: &str,
+        inputs: &[TensorView<'_>],
+        canceled: Option<&AtomicBool>,
+    ) -> Result<EmbeddingRows, TextError> {
+        let options = self.model.options().clone();
+        let options = RunOptions {
+            canceled,
+            instruction_limit: options.instruction_limit,
+            workers: options.workers,
+            ..RunOptions::default()
+        };
+        let inputs: Vec<Input<'_>> = inputs.iter().copied().map(Input::Tensor).collect();
+        EmbeddingRows::of_output(&self.model.run_with(method, &inputs, &options)?)
+    }
+
+    fn check_tokens(&self, tokens: &[u32]) -> Result<(), TextError> {
+        let vocab_size = self.contract.vocab_size;
+        match tokens.iter().find(|&&token| token as usize >= vocab_size) {
+            Some(&token) => Err(TextError::UnknownToken { token, vocab_size }),
+            None => Ok(()),
+        }
+    }
+
+    fn check_rows(&self, rows: &EmbeddingRows) -> Result<(), TextError> {
+        let reason = match &self.contract.embedding {
+            Some(embedding) if embedding.width == rows.width() => return Ok(()),
+            Some(embedding) => format!(
+                "the encoder gives rows of {} values, but the model takes {}",
+                rows.width(),
+                embedding.width
+            ),
+            None => "the model takes tokens alone; one that sees has the methods token_embedding \
+                     and text_decoder"
+                .to_owned(),
+        };
+        Err(TextError::Embedding { reason })
+    }
+
+    fn check_len(&self, needed: usize) -> Result<(), TextError> {
+        let limit = self.contract.max_context_len;
+        if needed > limit { Err(TextError::ContextFull { needed, limit }) } else { Ok(()) }
     }
 
     /// Removes all tokens from `position` on.
@@ -116,6 +237,7 @@ impl Generator {
             return Err(TextError::PositionOutOfRange { position, len });
         }
         self.tokens.truncate(position);
+        self.embedder.truncate(position);
         self.cached_len = self.cached_len.min(position);
         self.logits_valid &= position == len;
         Ok(())
@@ -124,6 +246,7 @@ impl Generator {
     /// Removes all tokens and resets the state of the model.
     pub fn reset(&mut self) {
         self.tokens.clear();
+        self.embedder.truncate(0);
         self.logits_valid = false;
         self.reset_state();
     }
@@ -198,13 +321,6 @@ impl Generator {
         // Positions are indices into a vector, which has at most `isize::MAX` elements.
         self.run_positions.extend((start..start + num_positions).map(|position| position as i64));
         let failed = |error| run_error(method, error);
-        let token_sizes = [1, self.run_tokens.len()];
-        let position_sizes = [num_positions];
-        let tokens = TensorView::new(&token_sizes, &self.run_tokens).map_err(failed)?;
-        let position_view =
-            TensorView::new(&position_sizes, &self.run_positions).map_err(failed)?;
-        let inputs = [Input::Tensor(tokens), Input::Tensor(position_view)];
-        let inputs = if positions == Positions::None { &inputs[..1] } else { &inputs };
         if canceled.is_some_and(|flag| flag.load(Ordering::Relaxed)) {
             return Err(failed(Error::Canceled));
         }
@@ -215,9 +331,29 @@ impl Generator {
             workers: options.workers,
             ..RunOptions::default()
         };
+        let embedded: Vec<Tensor> = match &self.contract.embedding {
+            None => Vec::new(),
+            Some(embedding) => {
+                let Self { model, embedder, tokens, .. } = self;
+                embedder.embed(model, embedding, tokens, start..end, &options)?;
+                embedder.inputs(embedding).map_err(failed)?
+            }
+        };
+        let token_sizes = [1, self.run_tokens.len()];
+        let position_sizes = [num_positions];
+        let mut inputs: Vec<Input<'_>> =
+            embedded.iter().map(|tensor| Input::Tensor(tensor.view())).collect();
+        if embedded.is_empty() {
+            let tokens = TensorView::new(&token_sizes, &self.run_tokens).map_err(failed)?;
+            inputs.push(Input::Tensor(tokens));
+        }
+        if positions != Positions::None {
+            let view = TensorView::new(&position_sizes, &self.run_positions).map_err(failed)?;
+            inputs.push(Input::Tensor(view));
+        }
         // A run that fails may have changed the state.
         self.written_len = self.written_len.max(end);
-        let outputs = self.model.run_with(method, inputs, &options)?;
+        let outputs = self.model.run_with(method, &inputs, &options)?;
         if end == self.tokens.len() {
             let logits = outputs.tensor(0).map_err(failed)?;
             copy_last_logits(&logits, vocab_size, &mut self.logits).map_err(failed)?;
@@ -236,16 +372,7 @@ fn copy_last_logits(
     let width = logits.sizes().last().copied().unwrap_or(0);
     let start = logits.numel().checked_sub(width).filter(|_| vocab_size <= width);
     let start = start.ok_or(Error::InvalidTensor { reason: "the logits have the wrong size" })?;
-    let range = start..start + vocab_size;
-    out.clear();
-    match logits.dtype() {
-        ScalarType::Half => out.extend(logits.data::<f16>()?[range].iter().map(|x| x.to_f32())),
-        ScalarType::BFloat16 => {
-            out.extend(logits.data::<bf16>()?[range].iter().map(|x| x.to_f32()));
-        }
-        _ => out.extend_from_slice(&logits.data::<f32>()?[range]),
-    }
-    Ok(())
+    read_floats(logits, start..start + vocab_size, out)
 }
 
 fn run_error(method: &str, error: Error) -> TextError {

@@ -9,6 +9,7 @@
 //! | `cache`         | kinds of model state, and the rewinds that they allow                   |
 //! | `companions`    | files beside a program: tokenizer, chat template, generation defaults   |
 //! | `contract`      | inputs, outputs and metadata methods of a language model program        |
+//! | `embedding`     | rows of an encoder in the context, for models that see or hear          |
 //! | `generator`     | a model with the tokens of its context and the state of its KV cache    |
 //! | `sampler`       | selects the next token from logits                                      |
 //! | `generation`    | generates an answer token by token                                      |
@@ -40,6 +41,7 @@ mod chat_template;
 mod companions;
 mod contract;
 mod decode_stream;
+mod embedding;
 mod error;
 mod generation;
 mod generator;
@@ -53,6 +55,7 @@ pub use chat_template::{ChatCall, ChatMessage, ChatOptions, ChatPrompt, ChatTemp
 pub use companions::Companions;
 pub use contract::{Contract, ContractOptions, DecodeMethod, Positions};
 pub use decode_stream::DecodeStream;
+pub use embedding::{EmbeddingRows, Segment, TokenEmbedding};
 pub use error::TextError;
 pub use generation::{
     FinishReason, GeneratedToken, Generation, GenerationOptions, GenerationState,
