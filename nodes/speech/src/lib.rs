@@ -6,7 +6,7 @@
 //! | [`WakeWord`] | detects wake words and spoken commands |
 //! | [`Asr`] | speech recognition: CTC model, beam search, n-gram language model |
 //! | [`Llm`] | answers with a language model, with tool calls |
-//! | [`Tts`] | speech synthesis: normalization, phonemes, acoustic model, vocoder |
+//! | [`Tts`] | speech synthesis: own voice, Supertonic, Kokoro |
 //! | [`FakeAsr`], [`FakeLlm`], [`FakeTts`] | scripted stand-ins for graph tests |
 //!
 //! Begin with `vad.rs`. `recurrent.rs` runs the models of `vad`, `wake_word`, and `asr`;
@@ -34,7 +34,7 @@ pub use fake_asr::{FakeAsr, FakeAsrParams, Listen};
 pub use fake_llm::{FakeLlm, FakeLlmParams};
 pub use fake_tts::{FakeTts, FakeTtsParams};
 pub use llm::{Llm, LlmParams};
-pub use tts::{Clause, ClauseEnd, SpokenWord, Tts, TtsParams, Utterance, Voice};
+pub use tts::{Clause, ClauseEnd, SpokenWord, Tts, TtsParams, TtsPhonemizer, Utterance, Voice};
 pub use vad::{Vad, VadParams};
 pub use wake_word::{WakeWord, WakeWordParams};
 

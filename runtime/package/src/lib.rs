@@ -15,6 +15,7 @@
 //! image: {size: [640, 640], resize: letterbox, scale: 0.0039}  # see [`ImageInput`]
 //! labels: []                    # class names of a classifier, in order
 //! tokenizer: tokenizer.json     # language models
+//! voices: {anna: anna.json}     # speech synthesizers; the first is the default
 //! chat: {user: "<|user|> {text}<|end|>", answer: "<|assistant|>", end: "<|end|>"}  # see [`Chat`]
 //! decision: {threshold: 0.6}    # defaults for the node, see [`Decision`]
 //! decoder: {language_model: words.arpa, language_weight: 0.5, word_bonus: 1.0}  # see [`Decoder`]

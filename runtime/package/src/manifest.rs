@@ -35,6 +35,10 @@ pub struct Manifest {
     pub labels: Vec<String>,
     /// Tokenizer file of a language model, relative to the package folder.
     pub tokenizer: Option<String>,
+    /// Voice files of a speech synthesizer by their names, relative to the package folder; the first is
+    /// the default.
+    #[serde(default)]
+    pub voices: IndexMap<String, String>,
     /// Chat template of a language model.
     pub chat: Option<Chat>,
     /// Default thresholds for the node that runs the model.

@@ -356,6 +356,9 @@ fn check_files(manifest: &Manifest) -> Result<(), String> {
     if let Some(tokenizer) = &manifest.tokenizer {
         check("tokenizer", tokenizer)?;
     }
+    for (name, file) in &manifest.voices {
+        check(&format!("voices.{name}"), file)?;
+    }
     match manifest.all_programs().next() {
         Some(_) => Ok(()),
         None => Err("it must have `variants` of a program, or `programs`".to_owned()),

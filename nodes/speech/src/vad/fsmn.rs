@@ -93,7 +93,6 @@ mod tests {
     use afferent_runtime::ModelOptions;
     use serde_json::Value;
 
-    use super::*;
     use crate::vad::speech_model::SpeechModel;
 
     #[test]
