@@ -479,8 +479,8 @@ mod tests {
             assert_eq!(found, expected, "{limit}");
         };
         check(9, &["ab cd,", "ef gh", "ijklmnop"]);
-        check(28, &["ab cd, ef gh", "ijklmnopqrstuvw"]);
-        check(29, &["ab cd, ef gh ijklmnopqrstuvw"]);
+        check(27, &["ab cd, ef gh", "ijklmnopqrstuvw"]);
+        check(28, &["ab cd, ef gh ijklmnopqrstuvw"]);
     }
 
     #[test]

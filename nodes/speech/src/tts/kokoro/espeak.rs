@@ -125,6 +125,8 @@ fn clauses<'t>(sentence: &[WrittenWord<'t>]) -> Vec<(Vec<WrittenWord<'t>>, Optio
 /// Assigns groups of phonemes to the words that they were made of: one by one if there are equally many,
 /// otherwise by their lengths.
 fn align(words: &[WrittenWord<'_>], groups: Vec<String>) -> Vec<PhonemeWord> {
+    // A digit is spoken as a word.
+    let weight = |letter: char| if letter.is_ascii_digit() { 3 } else { 1 };
     let lens = |all: Vec<usize>| -> Vec<f64> {
         let total = all.iter().sum::<usize>().max(1) as f64;
         let mut before = 0;
@@ -135,7 +137,7 @@ fn align(words: &[WrittenWord<'_>], groups: Vec<String>) -> Vec<PhonemeWord> {
         };
         all.iter().map(middle).collect()
     };
-    let of_words = lens(words.iter().map(|word| word.text.chars().count()).collect());
+    let of_words = lens(words.iter().map(|word| word.text.chars().map(weight).sum()).collect());
     let of_groups = lens(groups.iter().map(|group| group.chars().count()).collect());
     let nearest = |all: &[f64], middle: f64| {
         let distance = |at: &usize| (all[*at] - middle).abs();
