@@ -22,7 +22,10 @@ use self::{
     ctc::Ctc, recognizer::Recognizer, segments::Segments, transcripts::Transcripts,
     transducer::Transducer, voxtral::Voxtral, whisper::Whisper,
 };
-use crate::{programs::Programs, vad::expect_format};
+use crate::{
+    programs::{Programs, reject_set},
+    vad::expect_format,
+};
 
 choices! {
     /// Language of the transcript.
@@ -210,16 +213,6 @@ impl AsrParams {
             ("language_weight", self.language_weight.is_some()),
             ("word_bonus", self.word_bonus.is_some()),
         ]
-    }
-}
-
-/// Refuses parameters that are set, with `reason`.
-fn reject_set(parameters: &[(&'static str, bool)], reason: &str) -> Result<(), NodeError> {
-    match parameters.iter().find(|(_, is_set)| *is_set) {
-        Some((name, _)) => {
-            Err(NodeError::InvalidParam { name: (*name).into(), reason: reason.to_owned() })
-        }
-        None => Ok(()),
     }
 }
 

@@ -9,6 +9,7 @@ use crate::{
     embed_text,
     programs::Step,
     translate,
+    tts::{kokoro, supertonic},
     vad::fsmn,
 };
 
@@ -21,6 +22,8 @@ pub const ACCEPTED: &[&str] = &[
      rows, i64[1]), decode(i64[1, n], i64[n], rows), decoder(i64[1, n], rows), or forward of programs \
      encoder and decoder",
     "embed_text: (i64[1, n], i64[1, n]) -> [1, dimensions]",
+    "tts, Supertonic: duration_predictor, text_encoder, vector_estimator and vocoder, as methods or programs",
+    "tts, Kokoro: programs duration_predictor and synthesizer",
     "translate: encoder(i64[1, n]) and text_decoder(i64[1, 1], rows, i64[1])",
     "asr, Voxtral Realtime: encode_audio_chunk(mel[1, bands, columns], i64[n]), token_embedding(i64[1, n]), \
      text_decoder(f32[1, n, width], i64[n])",
@@ -36,6 +39,10 @@ pub fn recognize(programs: &[(&str, &ModelFile)]) -> Vec<Contract> {
     let found = transducer::contract(programs).or_else(|| voxtral::contract(programs));
     if let Some(name) = found.or_else(|| whisper::contract(programs)) {
         return vec![speech(name)];
+    }
+    let voice = supertonic::contract(programs).or_else(|| kokoro::contract(programs));
+    if let Some(name) = voice {
+        return vec![contract("tts", "text_to_speech", name, false)];
     }
     if let Some(name) = translate::contract(programs) {
         return vec![contract("translate", "translation", name, false)];

@@ -8,7 +8,7 @@
 //! | [`Llm`] | answers with a language model, with tool calls |
 //! | [`EmbedText`] | turns text into vectors that can be compared |
 //! | [`Translate`] | translates text with an encoder and a decoder |
-//! | [`Tts`] | speech synthesis: normalization, phonemes, acoustic model, vocoder |
+//! | [`Tts`] | speech synthesis: own voice, Supertonic, Kokoro |
 //! | [`FakeAsr`], [`FakeLlm`], [`FakeTts`] | scripted stand-ins for graph tests |
 //!
 //! Begin with `vad.rs`. `recurrent.rs` runs models with a state, `programs.rs` models
@@ -44,7 +44,7 @@ pub use fake_llm::{FakeLlm, FakeLlmParams};
 pub use fake_tts::{FakeTts, FakeTtsParams};
 pub use llm::{Llm, LlmParams};
 pub use translate::{Translate, TranslateParams};
-pub use tts::{Clause, ClauseEnd, SpokenWord, Tts, TtsParams, Utterance, Voice};
+pub use tts::{Clause, ClauseEnd, SpokenWord, Tts, TtsParams, TtsPhonemizer, Utterance, Voice};
 pub use vad::{Vad, VadParams};
 pub use wake_word::{WakeWord, WakeWordParams};
 

@@ -59,6 +59,21 @@ impl Programs {
         checked.map_err(|error| self.error(error.to_string()))
     }
 
+    /// Methods of the program with the role `role` whose names begin with `start`.
+    pub(crate) fn methods_of(&self, role: &str, start: &str) -> Vec<Step> {
+        let all = self.models.iter().enumerate();
+        let mut found = Vec::new();
+        for (program, (_, model)) in all.filter(|(_, (known, _))| known == role) {
+            let names =
+                model.file().program().method_names().filter(|name| name.starts_with(start));
+            found.extend(names.filter_map(|name| {
+                let signature = model.file().signature(name).ok()?;
+                Some(Step { program, method: name.to_owned(), signature })
+            }));
+        }
+        found
+    }
+
     /// Opens the tokenizer of the package.
     pub(crate) fn tokenizer(&self) -> Result<Tokenizer, NodeError> {
         let Some(name) = &self.package.manifest.tokenizer else {
@@ -188,6 +203,19 @@ impl Step {
     }
 }
 
+/// Refuses parameters that are set, with `reason`.
+pub(crate) fn reject_set(
+    parameters: &[(&'static str, bool)],
+    reason: &str,
+) -> Result<(), NodeError> {
+    match parameters.iter().find(|(_, is_set)| *is_set) {
+        Some((name, _)) => {
+            Err(NodeError::InvalidParam { name: (*name).into(), reason: reason.to_owned() })
+        }
+        None => Ok(()),
+    }
+}
+
 /// Inputs and outputs of a method, such as `(i64[1, 1], f32[1, 1500, 384]) -> (f32[1, 1, 51865])`.
 fn describe(signature: &Signature) -> String {
     let list = |values: &[Option<afferent_runtime::TensorSpec>]| {
@@ -240,7 +268,8 @@ pub(crate) fn argmax(values: &[f32]) -> usize {
     best
 }
 
-/// Writes the elements of a tensor of floating-point numbers to `out`.
+/// Writes the elements of a tensor of floating-point numbers to `out`, the last dimension first in
+/// memory, whatever the dim order of the tensor.
 ///
 /// # Errors
 /// If the tensor has another type.
@@ -253,5 +282,39 @@ pub(crate) fn read_floats(tensor: &TensorView<'_>, out: &mut Vec<f32>) -> Result
         }
         _ => out.extend_from_slice(tensor.data::<f32>()?),
     }
+    if !tensor.is_contiguous() {
+        *out = in_logical_order(out, tensor.sizes(), tensor.dim_order());
+    }
     Ok(())
+}
+
+/// Elements in the order of the dimensions, of a tensor whose dimensions have another order in memory.
+fn in_logical_order(values: &[f32], sizes: &[usize], dim_order: &[u8]) -> Vec<f32> {
+    let mut strides = vec![0; sizes.len()];
+    let mut stride = 1;
+    for &dim in dim_order.iter().rev() {
+        strides[usize::from(dim)] = stride;
+        stride *= sizes[usize::from(dim)];
+    }
+    let element = |index: usize| {
+        let (mut rest, mut at) = (index, 0);
+        for (size, stride) in sizes.iter().zip(&strides).rev() {
+            at += rest % size * stride;
+            rest /= size;
+        }
+        values[at]
+    };
+    (0..values.len()).map(element).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn elements_are_in_the_order_of_the_dimensions() {
+        // [[1, 2, 3], [4, 5, 6]] with its columns in memory.
+        let found = in_logical_order(&[1.0, 4.0, 2.0, 5.0, 3.0, 6.0], &[2, 3], &[1, 0]);
+        assert_eq!(found, [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+    }
 }

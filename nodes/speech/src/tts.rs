@@ -1,44 +1,85 @@
 //! Speech synthesis.
 
-mod excitation;
-mod length_regulator;
-mod lexicon;
+pub(crate) mod kokoro;
 mod money;
 mod normalize;
 mod numbers;
-mod program;
-mod tokens;
-mod utterance;
-mod voice;
+mod own;
+mod sentences;
+pub(crate) mod supertonic;
+mod synthesizer;
+mod voices;
 
-use std::{collections::VecDeque, path::PathBuf};
+use std::path::PathBuf;
 
 use afferent_graph::{Cx, Node, NodeError, OpenCx, Port, Timestamp, Weight, params, ports};
 use afferent_messages::{AudioBlock, Text, Word};
 
-pub use normalize::{Clause, ClauseEnd};
-pub use utterance::{SpokenWord, Utterance};
-pub use voice::Voice;
+use self::{
+    kokoro::Kokoro,
+    own::OwnSynthesizer,
+    supertonic::Supertonic,
+    synthesizer::{Chunk, Synthesizer},
+};
+pub use self::{
+    kokoro::TtsPhonemizer,
+    normalize::{Clause, ClauseEnd},
+    own::{SpokenWord, Utterance, Voice},
+};
+use crate::programs::{Programs, reject_set};
 
 params! {
-    /// Settings of [`Tts`].
+    /// Settings of [`Tts`]. Absent values come from the model.
     pub struct TtsParams {
-        /// Path of the model package of a voice.
+        /// Path of the model package of a voice, or of a folder with the programs of a public model.
         pub model: PathBuf;
         /// Speaking rate relative to that of the voice.
         pub pace: f32 = "1", range 0.5..=2.0;
+        /// Supertonic and Kokoro: name of a voice in the package. Default: the first one.
+        pub voice: Option<String>;
+        /// Supertonic and Kokoro: language of the text, such as `en`. Default: English; with a Kokoro
+        /// voice such as `ff_siwis`, that of its first letter.
+        pub language: Option<String>;
+        /// Supertonic: steps of the flow; more are better and slower. Default: those of the model, 5 or
+        /// 8.
+        pub steps: Option<usize>, range 1.0..=100.0;
+        /// Supertonic: seed of the noise that the flow begins with. A sentence with the same seed sounds
+        /// the same.
+        pub seed: usize = "0", range 0.0..=1e9;
+        /// Kokoro: source of the phonemes: `espeak`, the program espeak-ng; `own`, the `lexicon.txt` of a
+        /// voice of this project, for English; `auto`, `own` where it is possible. Default: `auto`.
+        pub phonemizer: Option<TtsPhonemizer>;
     }
 }
 
 /// Synthesizes speech, chunk by chunk.
 ///
 /// The audio begins at the timestamp of its text, or at the end of the previous audio. A pause
-/// follows each clause.
+/// follows each clause. The model tells how it is run:
 ///
-/// Text is normalized to clauses of words: numbers, fractions, dates, times of day, money, units,
-/// telephone numbers, e-mail and web addresses, and some abbreviations are spoken in English. Latin
-/// letters lose their diacritics. Words of another script are not spoken: they are logged and sent to
-/// `unspoken`. The dictionary `lexicon.txt` of the package maps words to
+/// | model | contract |
+/// |---|---|
+/// | voice of this project | one program with `forward`, `spectrum`, `sound` and `spell`, see below; a `lexicon.txt` |
+/// | Supertonic of ExecuTorch 1.5.1 | one program with `duration_predictor(letters i64[1, T], style[1, 8, 16], mask[1, 1, T])`, `text_encoder(letters, style[1, 50, 256], mask)`, `vector_estimator(columns[1, C, L], rows[1, 256, T], style, column_mask, text_mask, step[1], steps[1])`, `vocoder(columns)`; `unicode_indexer.json`, voices in JSON |
+/// | Supertonic of react-native-executorch 0.10 | four programs with these roles and the method `forward`; the masks in the order `text_mask, column_mask` |
+/// | Kokoro of react-native-executorch 0.10 | `forward` of two programs `duration_predictor(tokens i64[1, T], mask bool[1, T], voice[1, 128], speed[1]) -> (frames i64[T], features[1, T, F])` and `synthesizer(tokens, mask, indices i64[N], features, voice[1, 256])`; voices `.bin` with rows of 256 `f32` |
+/// | Kokoro of react-native-executorch 0.7 to 0.9 | the same with methods `forward_8` to `forward_128` by their most tokens |
+///
+/// Floating-point tensors of Supertonic are `f32`, `f16` or `bf16`. Voices are the files of `voices` in
+/// `model.yaml`, or those in the folder of the model, in `voices` and in `voice_styles`.
+///
+/// Supertonic and Kokoro speak sentence by sentence; long sentences are divided. Supertonic reads
+/// letters, at most 240 at once. Its words have times within their sentence in proportion to their
+/// letters. Letters that the model does not know are left out, or read as number 0 by the four programs;
+/// their words are sent to `unspoken`. Kokoro reads phonemes of the program espeak-ng, or of a
+/// `lexicon.txt` as that of the voice of this project, which must be in its folder. Its words have the
+/// times of the predicted durations. A part that is too long for the model is said up to a quarter
+/// faster, otherwise divided.
+///
+/// The voice of this project normalizes text to clauses of words: numbers, fractions, dates, times of
+/// day, money, units, telephone numbers, e-mail and web addresses, and some abbreviations are spoken in
+/// English. Latin letters lose their diacritics. Words of another script are not spoken: they are logged
+/// and sent to `unspoken`. The dictionary `lexicon.txt` of the package maps words to
 /// phonemes; unknown words go through the grapheme-to-phoneme method of the program. Contract of
 /// the program, all tensors `f32` except `ids`, all sizes fixed:
 ///
@@ -58,16 +99,11 @@ params! {
 ///
 /// An interrupt ends the speech.
 ///
-/// Latency: one chunk of the model for the first block.
+/// Latency: one chunk of the model for the first block; of Supertonic and Kokoro the first sentence.
 pub struct Tts {
-    voice: Voice,
-    pace: f32,
+    synthesizer: Box<dyn Synthesizer>,
     /// End of the audio that was sent.
     audio_end: Timestamp,
-    /// The clause in progress.
-    current: Option<(Utterance, ClauseEnd)>,
-    /// The following clauses of the text.
-    clauses: VecDeque<Clause>,
     turn: u64,
     /// Written words of the turn before the current text.
     position: u32,
@@ -91,8 +127,7 @@ ports! {
 
 impl Tts {
     /// Reports the words of `text` that the voice cannot speak.
-    fn report_unspoken(cx: &mut Cx<'_>, text: &Text) {
-        let unspoken: Vec<&str> = normalize::unspeakable(&text.text).collect();
+    fn report_unspoken(cx: &mut Cx<'_>, text: &Text, unspoken: &[String]) {
         if unspoken.is_empty() {
             return;
         }
@@ -102,8 +137,9 @@ impl Tts {
         cx.send(Self::UNSPOKEN, report);
     }
 
-    /// Begins a text; its audio starts at the end of the previous audio.
-    fn on_text(&mut self, at: Timestamp, text: &Text) {
+    /// Begins a text; its audio starts at the end of the previous audio. Returns the words that the
+    /// voice cannot speak.
+    fn on_text(&mut self, at: Timestamp, text: &Text) -> Vec<String> {
         if text.turn != self.turn {
             (self.turn, self.next_position) = (text.turn, 0);
         }
@@ -113,48 +149,30 @@ impl Tts {
         // If the turn is answered again, words are counted from the start.
         self.next_position = if text.is_last { 0 } else { self.position.saturating_add(written) };
         self.audio_end = self.audio_end.max(at);
-        self.clauses = self.voice.clauses(&text.text).into();
+        self.synthesizer.begin(&text.text)
     }
 
-    /// Begins a clause, and sends its words.
-    fn begin_clause(&mut self, cx: &mut Cx<'_>, clause: &Clause) -> Result<(), NodeError> {
-        let (voice, pace) = (&mut self.voice, self.pace);
-        let utterance = cx.time_model(|| voice.begin(clause, pace))?;
-        for spoken in utterance.words() {
+    /// Sends the next block of audio, if any, after the words that begin with it.
+    fn send_next(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
+        let rate = self.synthesizer.rate();
+        let Some(Chunk { words, samples }) = self.synthesizer.next_chunk(cx)? else {
+            return Ok(());
+        };
+        for spoken in words {
             let word = Word {
                 turn: self.turn,
-                text: spoken.text.clone(),
+                text: spoken.text,
                 duration: spoken.end - spoken.start,
                 position: self.position + spoken.written,
             };
             cx.send_at(Self::WORDS, self.audio_end + spoken.start, word);
         }
-        self.current = Some((utterance, clause.end));
-        Ok(())
-    }
-
-    /// Sends the next block of audio, if any.
-    fn send_next(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
-        if self.current.is_none()
-            && let Some(clause) = self.clauses.pop_front()
-        {
-            self.begin_clause(cx, &clause)?;
-        }
-        let Some((utterance, end)) = &mut self.current else { return Ok(()) };
-        let (voice, end) = (&mut self.voice, *end);
-        let rate = voice.rate();
         let mut block = cx.loan(Self::AUDIO);
-        match cx.time_model(|| voice.next_chunk(utterance))? {
-            Some(chunk) => block.reshape(rate, 1, chunk.len())?.copy_from_slice(chunk),
-            None => {
-                block.reshape(rate, 1, rate.samples(Voice::pause(end)))?.fill(0.0);
-                self.current = None;
-            }
-        }
+        block.reshape(rate, 1, samples.len())?.copy_from_slice(samples);
         let length = block.duration();
         cx.send_at(Self::AUDIO, self.audio_end, block);
         self.audio_end = self.audio_end + length;
-        if self.current.is_some() || !self.clauses.is_empty() {
+        if !self.synthesizer.is_done() {
             cx.resume();
         }
         Ok(())
@@ -177,11 +195,8 @@ impl Node for Tts {
 
     fn open(params: TtsParams, cx: &OpenCx) -> Result<Self, NodeError> {
         Ok(Self {
-            voice: Voice::open(&params.model, cx)?,
-            pace: params.pace,
+            synthesizer: open_synthesizer(&params, cx)?,
             audio_end: Timestamp::ZERO,
-            current: None,
-            clauses: VecDeque::new(),
             turn: 0,
             position: 0,
             next_position: 0,
@@ -190,18 +205,58 @@ impl Node for Tts {
 
     fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
         if let Some(text) = cx.get(Self::TEXT).cloned() {
-            Self::report_unspoken(cx, &text);
-            self.on_text(cx.at(), &text);
+            let unspoken = self.on_text(cx.at(), &text);
+            Self::report_unspoken(cx, &text, &unspoken);
         }
         self.send_next(cx)
     }
 
     fn cancel(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
         // The next text does not wait for audio that is not played.
-        (self.current, self.audio_end, self.next_position) = (None, cx.now(), 0);
-        self.clauses.clear();
+        (self.audio_end, self.next_position) = (cx.now(), 0);
+        self.synthesizer.stop();
         Ok(())
     }
+}
+
+impl TtsParams {
+    /// Parameters that only some models use, and true for those that are set.
+    fn set(&self) -> [(&'static str, bool); 4] {
+        [
+            ("steps", self.steps.is_some()),
+            ("phonemizer", self.phonemizer.is_some()),
+            ("voice", self.voice.is_some()),
+            ("language", self.language.is_some()),
+        ]
+    }
+}
+
+/// Opens the synthesizer for the model of `params`, by the methods of its programs.
+fn open_synthesizer(params: &TtsParams, cx: &OpenCx) -> Result<Box<dyn Synthesizer>, NodeError> {
+    let programs = Programs::open(&params.model, Voice::TASK, cx)?;
+    let [steps, phonemizer, voice, language] = params.set();
+    if Supertonic::is_in(&programs) {
+        let reason = "requires a Kokoro model; this one is Supertonic, which reads letters";
+        reject_set(&[phonemizer], reason)?;
+        return Ok(Box::new(Supertonic::open(programs, params)?));
+    }
+    if Kokoro::is_in(&programs) {
+        reject_set(
+            &[steps],
+            "requires a Supertonic model; this one is Kokoro, which has no steps",
+        )?;
+        return Ok(Box::new(Kokoro::open(programs, params)?));
+    }
+    if programs.find(&["duration_predictor"]).is_some() {
+        return Err(programs.error(format!(
+            "the model has a duration_predictor, but neither the synthesizer of Kokoro nor the \
+             text_encoder, vector_estimator and vocoder of Supertonic; it has {}",
+            programs.methods()
+        )));
+    }
+    let reason = "requires a Supertonic or Kokoro model; this one has one voice";
+    reject_set(&[steps, phonemizer, voice, language], reason)?;
+    Ok(Box::new(OwnSynthesizer::new(Voice::open(&params.model, cx)?, params.pace)))
 }
 
 #[cfg(test)]

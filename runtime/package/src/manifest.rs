@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use indexmap::IndexMap;
+
 use serde::{Deserialize, de::IgnoredAny};
 
 use crate::{
@@ -37,6 +39,10 @@ pub struct Manifest {
     pub labels: Vec<String>,
     /// Tokenizer file of a language model, relative to the package folder.
     pub tokenizer: Option<String>,
+    /// Voice files of a speech synthesizer by their names, relative to the package folder; the first is
+    /// the default.
+    #[serde(default)]
+    pub voices: IndexMap<String, String>,
     /// Chat template of a language model.
     pub chat: Option<Chat>,
     /// Kind of the state of a language model; by default what the program says, or else

@@ -389,6 +389,9 @@ fn check_files(manifest: &Manifest) -> Result<(), String> {
     if let Some(template) = manifest.chat.as_ref().and_then(|chat| chat.template.as_ref()) {
         check("chat.template", template)?;
     }
+    for (name, file) in &manifest.voices {
+        check(&format!("voices.{name}"), file)?;
+    }
     match manifest.all_programs().next() {
         Some(_) => Ok(()),
         None => Err("it must have `variants` of a program, or `programs`".to_owned()),

@@ -26,7 +26,7 @@ use self::{
     vocabulary::Vocabulary,
 };
 use super::{AsrParams, recognizer::Recognizer, transcripts::Transcripts};
-use crate::recurrent::RecurrentModel;
+use crate::{programs::reject_set, recurrent::RecurrentModel};
 
 /// Recognizer with a streaming CTC model.
 ///
@@ -216,7 +216,7 @@ impl Recognizer for Ctc {
 
 /// Checks that no parameter is set that only other models use.
 fn check_parameters(params: &AsrParams) -> Result<(), NodeError> {
-    super::reject_set(&params.whisper_parameters(), "requires a Whisper model; this one has CTC")
+    reject_set(&params.whisper_parameters(), "requires a Whisper model; this one has CTC")
 }
 
 /// Creates the search that the parameters and the package define.
@@ -254,7 +254,7 @@ fn open_search(
 
 /// Checks that no parameter is set that only a search with a lexicon uses.
 fn check_without_lexicon(params: &AsrParams) -> Result<(), NodeError> {
-    super::reject_set(&params.lexicon_parameters(), "requires lexicon: true")
+    reject_set(&params.lexicon_parameters(), "requires lexicon: true")
 }
 
 /// Checks the `decoder` section of a package.

@@ -200,7 +200,8 @@ impl Voxtral {
         let positions = positions(first, sizes.encoder_positions);
         let sizes_of_positions = [positions.len()];
         let position_input = Input::Tensor(TensorView::new(&sizes_of_positions, &positions)?);
-        let outputs = programs.run(&methods.encoder, &[Input::Tensor(input.view()), position_input])?;
+        let outputs =
+            programs.run(&methods.encoder, &[Input::Tensor(input.view()), position_input])?;
         let mut sum = Vec::new();
         read_floats(&outputs.tensor(0)?, &mut sum)?;
         let token = [i64::from(self.last_token)];

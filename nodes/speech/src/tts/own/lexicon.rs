@@ -39,6 +39,8 @@ struct Entry {
 pub(crate) struct Lexicon {
     words: HashMap<String, Entry>,
     columns: Vec<Phoneme>,
+    /// Names of the phonemes, from that of id 2 on.
+    names: Vec<String>,
 }
 
 /// Phoneme id of the silence around a clause; 0 is padding.
@@ -64,8 +66,10 @@ impl Lexicon {
             let line = lines.next().and_then(|line| line.strip_prefix(name)?.strip_prefix('\t'));
             line.ok_or_else(|| format!("line {name:?} is missing"))
         };
-        let names = header("phones")?.split(' ').zip(SILENCE + 1..).collect::<HashMap<_, _>>();
+        let all = header("phones")?;
+        let names = all.split(' ').zip(SILENCE + 1..).collect::<HashMap<_, _>>();
         let columns = parse_phonemes(&names, header("columns")?)?;
+        let all = all.split(' ').map(str::to_owned).collect();
         let mut words = HashMap::new();
         for line in lines {
             let mut columns = line.split('\t');
@@ -77,12 +81,18 @@ impl Lexicon {
                 Entry { phonemes: parse_phonemes(&names, text)?, before_vowel },
             );
         }
-        Ok(Self { words, columns })
+        Ok(Self { words, columns, names: all })
     }
 
     /// Phoneme of an output column of the grapheme-to-phoneme model; `None` for column 0.
     pub(crate) fn column(&self, column: usize) -> Option<Phoneme> {
         self.columns.get(column.checked_sub(1)?).copied()
+    }
+
+    /// Name of a phoneme in the dictionary; `None` for the silence.
+    pub(crate) fn name(&self, phoneme: &Phoneme) -> Option<&str> {
+        let at = usize::try_from(phoneme.id - SILENCE - 1).ok()?;
+        self.names.get(at).map(String::as_str)
     }
 
     pub(crate) fn contains(&self, word: &str) -> bool {
@@ -136,6 +146,7 @@ pub(crate) mod tests {
         assert_eq!(ids(lexicon.get("the", apple.get(1)).unwrap()), [3, 2]);
         assert!(!lexicon.contains("pear"));
         assert_eq!(lexicon.column(0), None);
+        assert_eq!(lexicon.name(&apple[0]), Some("a"));
         assert_eq!(lexicon.column(1).map(|phoneme| phoneme.id), Some(5));
     }
 

@@ -1,9 +1,7 @@
 //! Input tokens of the acoustic model: phonemes of a clause with their features.
 
-use super::{
-    lexicon::{Phoneme, SILENCE, Stress},
-    normalize::ClauseEnd,
-};
+use super::lexicon::{Phoneme, SILENCE, Stress};
+use crate::tts::normalize::ClauseEnd;
 
 /// Features per token.
 pub(crate) const TOKEN_FEATURES: usize = 14;
@@ -88,7 +86,7 @@ fn distance(count: usize) -> f32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tts::lexicon::tests::small;
+    use crate::tts::own::lexicon::tests::small;
 
     #[test]
     fn token_features_describe_stress_and_position() {

@@ -5,9 +5,9 @@ use std::time::Duration;
 use super::{excitation::Pulses, length_regulator::HopPosition};
 
 /// A word of an utterance, with times relative to the start of the utterance.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SpokenWord {
-    /// Spoken form of the word, in lower case.
+    /// Spoken form of the word, in lower case; of public models its written form.
     pub text: String,
     /// Position of the written word in the text, counted from one. Several spoken words may belong
     /// to one written word.

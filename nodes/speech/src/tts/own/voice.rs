@@ -10,11 +10,11 @@ use super::{
     excitation::Excitation,
     length_regulator::{self, HOPS_PER_STEP, POSITION_FEATURES},
     lexicon::{Lexicon, Phoneme},
-    normalize::{self, Clause, ClauseEnd},
     program::{CONTEXT_LEN, VoiceProgram},
     tokens::{TOKEN_FEATURES, Tokens},
     utterance::{SpokenWord, Utterance},
 };
+use crate::tts::normalize::{self, Clause, ClauseEnd};
 
 /// Silence before and after each clause, in seconds.
 const LEAD_S: f32 = 0.05;
@@ -65,6 +65,9 @@ struct Scratch {
 }
 
 impl Voice {
+    /// Task of the packages of voices.
+    pub(crate) const TASK: &str = "text_to_speech";
+
     /// Loads the package at `path`: a program with the contract of [`Tts`](crate::Tts), and its
     /// `lexicon.txt`.
     ///
@@ -73,7 +76,7 @@ impl Voice {
     pub fn open(path: &Path, cx: &OpenCx) -> Result<Self, NodeError> {
         let failed = |reason: String| NodeError::Model { path: path.to_owned(), reason };
         let package = ModelPackage::open(path).map_err(|error| failed(error.to_string()))?;
-        package.expect_task("text_to_speech").map_err(|error| failed(error.to_string()))?;
+        package.expect_task(Self::TASK).map_err(|error| failed(error.to_string()))?;
         let program = VoiceProgram::open(&package, cx)?;
         let lexicon = Lexicon::open(&package.folder().join("lexicon.txt"))?;
         let sizes = program.sizes;
