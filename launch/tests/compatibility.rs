@@ -47,6 +47,7 @@ const TOKENS: &str = "token for token with transformers";
 const LOOP: &str =
     "token for token, time for time with the loop of the reference runner in PyTorch";
 const LOGITS: &str = "logits with PyTorch, conversations of 100 turns with fresh runs";
+const VOICES: &str = "audio and times with the loop of the source in PyTorch";
 const BOXES: &str = "boxes and masks with the post-processing of the source in PyTorch";
 
 const PUBLISHED: &[Published] = &[
@@ -200,6 +201,76 @@ const PUBLISHED: &[Published] = &[
         contract: "fsmn_vad",
         node: "vad",
         checked: "probabilities with PyTorch",
+    },
+    Published {
+        family: "Supertonic",
+        source: "ExecuTorch 1.5",
+        files: &[
+            (at!("speech", "supertonic/one/supertonic.pte"), "model.pte"),
+            (at!("speech", "supertonic/unicode_indexer.json"), "unicode_indexer.json"),
+            (at!("speech", "supertonic/F1.json"), "F1.json"),
+        ],
+        options: &[],
+        contract: "supertonic",
+        node: "tts",
+        checked: VOICES,
+    },
+    Published {
+        family: "Supertonic",
+        source: "react-native-executorch 0.10",
+        files: &[
+            (
+                at!("speech", "supertonic/four/duration_predictor_xnnpack_fp32.pte"),
+                "duration_predictor_xnnpack_fp32.pte",
+            ),
+            (
+                at!("speech", "supertonic/four/text_encoder_xnnpack_fp32.pte"),
+                "text_encoder_xnnpack_fp32.pte",
+            ),
+            (
+                at!("speech", "supertonic/four/vector_estimator_xnnpack_fp32.pte"),
+                "vector_estimator_xnnpack_fp32.pte",
+            ),
+            (at!("speech", "supertonic/four/vocoder_xnnpack_fp32.pte"), "vocoder_xnnpack_fp32.pte"),
+            (at!("speech", "supertonic/unicode_indexer.json"), "unicode_indexer.json"),
+            (at!("speech", "supertonic/F1.json"), "F1.json"),
+        ],
+        options: &[],
+        contract: "supertonic-rne@0.10",
+        node: "tts",
+        checked: VOICES,
+    },
+    Published {
+        family: "Kokoro",
+        source: "react-native-executorch 0.10",
+        files: &[
+            (
+                at!("speech", "kokoro/one/duration_predictor_xnnpack_fp32.pte"),
+                "duration_predictor_xnnpack_fp32.pte",
+            ),
+            (
+                at!("speech", "kokoro/one/synthesizer_xnnpack_fp32.pte"),
+                "synthesizer_xnnpack_fp32.pte",
+            ),
+            (at!("speech", "kokoro/af_one.bin"), "af_heart.bin"),
+        ],
+        options: &[],
+        contract: "kokoro-rne@0.10",
+        node: "tts",
+        checked: VOICES,
+    },
+    Published {
+        family: "Kokoro",
+        source: "react-native-executorch 0.7 to 0.9",
+        files: &[
+            (at!("speech", "kokoro/several/duration_predictor.pte"), "duration_predictor.pte"),
+            (at!("speech", "kokoro/several/synthesizer.pte"), "synthesizer.pte"),
+            (at!("speech", "kokoro/af_one.bin"), "af_heart.bin"),
+        ],
+        options: &[],
+        contract: "kokoro-rne@0.7",
+        node: "tts",
+        checked: VOICES,
     },
     Published {
         family: "T5",

@@ -311,7 +311,6 @@ fn predict(
     let outputs = programs.run(step, &inputs)?;
     let frames = outputs.tensor(0)?.data::<i64>()?.to_vec();
     read_floats(&outputs.tensor(1)?, &mut features)?;
-    drop(outputs);
     let len = tokens.ids.len();
     if frames.len() != len || features.is_empty() || !features.len().is_multiple_of(len) {
         return Err(programs.error(format!(

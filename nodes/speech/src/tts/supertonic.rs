@@ -229,7 +229,6 @@ impl Supertonic {
         let mut values = Vec::new();
         let outputs = self.programs.run(&self.duration, &inputs)?;
         read_floats(&outputs.tensor(0)?, &mut values)?;
-        drop(outputs);
         let seconds = values.first().copied().unwrap_or(f32::NAN);
         if !seconds.is_finite() || seconds < 0.0 {
             return Err(self.programs.error(format!("duration_predictor returned {seconds} s")));
