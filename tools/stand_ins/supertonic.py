@@ -169,7 +169,7 @@ CASES = [
     {"text": "The café — “closed”", "language": "fr", "seed": 7, "steps": 3, "voice": "M1",
      "parts": ["The café — “closed”"]},
     {"text": "One.  Two words! Three\nmore words?", "pace": 1.25, "parts": ["One.", "Two words!", "Three\nmore words?"]},
-    # At most 240 letters fit the text, of which only half fit the columns.
+    # The text takes 240 letters, but only half of them fit the columns.
     {"text": "on and on " * 26 + "it goes.",
      "parts": ["on and on " * 12, "on and on " * 12, "on and on on and on it goes."]},
 ]

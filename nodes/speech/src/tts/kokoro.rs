@@ -400,7 +400,7 @@ fn divide(words: Vec<PhonemeWord>, limit: usize) -> Vec<Vec<PhonemeWord>> {
     parts
 }
 
-/// Words with their times, in sound of which only `range` is kept.
+/// Words with their times. Only `range` of the sound is kept.
 fn spoken_words(
     words: &[PhonemeWord],
     frames: &[usize],
@@ -466,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_have_at_most_so_many_symbols() {
+    fn parts_have_a_limited_number_of_symbols() {
         let words = ["ab", "cd,", "ef", "gh", "ijklmnopqrstuvw"].map(|text| {
             let mark = text.ends_with(',').then_some(',');
             word(text.trim_end_matches(','), mark)

@@ -1,4 +1,4 @@
-//! Symbols of Kokoro: 178, of which 64 are not used.
+//! Symbols of Kokoro: 178. 64 of them are not used.
 
 /// Symbols with their numbers. 0 is padding.
 #[rustfmt::skip] // as a table
