@@ -24,7 +24,7 @@ struct Published {
     options: &'static [&'static str],
     contract: &'static str,
     node: &'static str,
-    /// How the results of the node were checked.
+    /// Oracle that the results of the node were compared with.
     checked: &'static str,
 }
 

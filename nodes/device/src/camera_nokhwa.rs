@@ -49,7 +49,7 @@ pub struct Camera {
     state: State,
     /// Time of the last image, or of the start.
     last: Option<Timestamp>,
-    /// How often the camera was lost.
+    /// Number of times that the camera was lost.
     lost: u64,
     damaged: u64,
 }
@@ -123,7 +123,7 @@ fn mode_of(format: &NokhwaFormat) -> CameraMode {
 /// The format of a camera for these parameters: of the chosen kind, the rate that is closest.
 ///
 /// # Errors
-/// What the camera offers instead.
+/// Formats that the camera offers, for an error message.
 fn choose_format(offered: &[NokhwaFormat], params: &CameraParams) -> Result<NokhwaFormat, String> {
     let modes: Vec<CameraMode> = offered.iter().map(mode_of).collect();
     let CameraParams { width, height, fps, .. } = *params;

@@ -60,7 +60,7 @@ impl CameraFormat {
 }
 
 choices! {
-    /// What to do when a camera is unplugged or gives no images any more.
+    /// Action when a camera is unplugged or gives no images any more.
     pub enum OnLost {
         /// Wait until it is back.
         Restart = "restart",
@@ -88,7 +88,7 @@ params! {
         pub buffers: u32 = "4", range 2.0..=32.0;
         /// Time without an image after which the camera counts as lost.
         pub timeout: Duration = "2s", range 0.1..=60.0;
-        /// What to do when the camera is lost.
+        /// Action when the camera is lost.
         pub on_lost: OnLost = "restart";
         /// Time to add to the timestamps, for a camera whose driver stamps images late or early.
         pub stamp_offset: f64 = "0", range -1000.0..=1000.0, unit "ms";

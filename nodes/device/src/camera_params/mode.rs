@@ -66,7 +66,7 @@ const RATE_TOLERANCE: f64 = 0.05;
 /// Four characters of the format to choose among `modes`.
 ///
 /// # Errors
-/// What the camera offers instead.
+/// Formats that the camera offers, for an error message.
 pub(crate) fn choose(modes: &[CameraMode], wanted: &Wanted) -> Result<[u8; 4], String> {
     let known = |mode: &&CameraMode| form(mode.fourcc).is_some_and(|form| wanted.accepts(form));
     let fitting: Vec<&CameraMode> =

@@ -55,7 +55,7 @@ impl Header {
                 "C" => colors = value,
                 "X" => {
                     is_full |= value == "COLORRANGE=FULL";
-                    // Of `video_writer`.
+                    // Written by `video_writer`.
                     let word = value.strip_prefix("COLORMATRIX=");
                     matrix = word.and_then(ColorMatrix::from_word).or(matrix);
                 }
@@ -120,7 +120,7 @@ impl Frames for Y4m {
             PixelFormat::Rgb8 => to_rgb(&self.planes, colorimetry, bytes),
             _ => {}
         }
-        // Of RGB it has no meaning.
+        // Colorimetry applies to YUV only.
         if format.is_yuv() {
             image.colorimetry = colorimetry;
         }
