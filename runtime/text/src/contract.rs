@@ -188,7 +188,7 @@ impl Contract {
         if embedding.is_none() && sizes.len() != 2 {
             return Err(format!("input 0 has the sizes {sizes:?}, expected [1, sequence length]"));
         }
-        let first = |name: &str| metadata(file, name).and_then(|list| list.first().copied());
+        let first = |name: &str| file.metadata_ints(name).and_then(|list| list.first().copied());
         let count = |name: &str| first(name).and_then(|value| usize::try_from(value).ok());
         let is_static = tokens.dynamism == Dynamism::Static;
         // A recurrent program needs no positions.
@@ -228,7 +228,7 @@ impl Contract {
         let token = |value: i64| u32::try_from(value).ok().filter(|&id| (id as usize) < vocab_size);
         let eos = ["get_eos_ids", "get_eos_id"].into_iter();
         let mut eos: Vec<u32> =
-            eos.filter_map(|name| metadata(file, name)).flatten().filter_map(token).collect();
+            eos.filter_map(|name| file.metadata_ints(name)).flatten().filter_map(token).collect();
         eos.sort_unstable();
         eos.dedup();
         let told = match positions {
@@ -294,25 +294,4 @@ fn logits_width(plan: &MethodPlan<'_>) -> Result<usize, String> {
     }
     let width = logits.layout.sizes.iter().next_back().filter(|&width| width > 0);
     width.ok_or_else(|| "output 0 has no logits".to_owned())
-}
-
-/// Constant result of the metadata method `name`: integers or booleans.
-fn metadata(file: &ModelFile, name: &str) -> Option<Vec<i64>> {
-    let plan = file.program().method(name)?;
-    if plan.num_instructions() > 0 {
-        return None;
-    }
-    let scalar = |id: u32| match plan.value(id as usize) {
-        Value::Int(value) => Some(value),
-        Value::Bool(value) => Some(i64::from(value)),
-        _ => None,
-    };
-    let mut list = Vec::new();
-    for id in plan.outputs().iter() {
-        match plan.value(id as usize) {
-            Value::IntList(ids) => list.extend(ids.iter().filter_map(scalar)),
-            _ => list.push(scalar(id)?),
-        }
-    }
-    Some(list)
 }

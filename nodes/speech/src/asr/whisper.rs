@@ -103,24 +103,27 @@ impl Whisper {
         Ok(Self { model, tokenizer, vocabulary, language, task, max_new, seed, logits })
     }
 
-    /// Language of the encoded audio: the most probable one.
-    fn detect_language(&mut self) -> Result<Option<(&'static str, u32)>, NodeError> {
-        if self.vocabulary.languages.is_empty() || self.language.is_some() {
-            return Ok(self.language);
+    /// Reads the first token of the prompt. Its logits tell the language and whether there is speech.
+    fn read_start(&mut self) -> Result<(), NodeError> {
+        self.model.logits(&[self.vocabulary.start], &mut self.logits)
+    }
+
+    /// Language of the encoded audio: the most probable one after the first token of the prompt.
+    fn detect_language(&self) -> Option<(&'static str, u32)> {
+        if self.language.is_some() {
+            return self.language;
         }
-        self.model.logits(&[self.vocabulary.start], &mut self.logits)?;
         let logit =
             |token: u32| self.logits.get(token as usize).copied().unwrap_or(f32::NEG_INFINITY);
         let languages = self.vocabulary.languages.iter().copied();
-        Ok(languages.max_by(|(_, a), (_, b)| logit(*a).total_cmp(&logit(*b))))
+        languages.max_by(|(_, a), (_, b)| logit(*a).total_cmp(&logit(*b)))
     }
 
-    /// Probability that the audio has no speech, if the model tells.
-    fn no_speech(&mut self) -> Result<f32, NodeError> {
-        let Some(token) = self.vocabulary.no_speech else { return Ok(0.0) };
-        self.model.logits(&[self.vocabulary.start], &mut self.logits)?;
+    /// Probability that the audio has no speech, if the model tells it after the first token.
+    fn no_speech(&self) -> f32 {
+        let Some(token) = self.vocabulary.no_speech else { return 0.0 };
         let logit = self.logits.get(token as usize).copied().unwrap_or(f32::NEG_INFINITY);
-        Ok((logit - log_sum_exp(&self.logits)).exp())
+        (logit - log_sum_exp(&self.logits)).exp()
     }
 
     /// Tokens before the transcript.
@@ -174,8 +177,8 @@ impl Whisper {
 
     fn transcribe(&mut self, samples: &[f32], has_ended: bool) -> Result<Recognized, NodeError> {
         self.model.encode(samples)?;
-        let language = self.detect_language()?;
-        let no_speech = self.no_speech()?;
+        self.read_start()?;
+        let (language, no_speech) = (self.detect_language(), self.no_speech());
         let prompt = self.prompt(language.map(|(_, token)| token));
         let len_s = RATE.duration(samples.len()).as_secs_f64();
         let temperatures = if has_ended { &TEMPERATURES[..] } else { &TEMPERATURES[..1] };
@@ -338,7 +341,8 @@ mod tests {
         let mut whisper = open(&folder, None, AsrTask::Transcribe).unwrap();
         for (number, case) in cases().iter().enumerate() {
             whisper.model.encode(&sound(number)).unwrap();
-            let (_, token) = whisper.detect_language().unwrap().unwrap();
+            whisper.read_start().unwrap();
+            let (_, token) = whisper.detect_language().unwrap();
             assert_eq!(Some(u64::from(token)), case["language"].as_u64(), "sound {number}");
         }
         fs::remove_dir_all(folder).unwrap();
