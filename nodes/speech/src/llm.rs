@@ -37,6 +37,15 @@ params! {
         /// Path of the model package, or of a program (.pte) with a tokenizer and a chat template
         /// beside it.
         pub model: PathBuf;
+        /// Path of a smaller language model with the same tokenizer, whose drafts of the next tokens the
+        /// model checks in one run (speculative decoding). The answers stay those of the model, which
+        /// must return the logits of all tokens of a run.
+        pub draft: Option<PathBuf>;
+        /// Most tokens of a draft.
+        pub draft_tokens: u32 = "4", range 1.0..=32.0, unit "tokens";
+        /// File that keeps the state of the model after the system prompt and the tools, so that the
+        /// next start need not read them. It is written if it does not fit.
+        pub prompt_cache: Option<PathBuf>;
         /// System prompt; default: that of the package.
         pub system: Option<String>;
         /// Longest answer, with its thinking block.
@@ -272,6 +281,9 @@ impl Node for Llm {
         }
         let settings = Settings {
             system: params.system.clone(),
+            draft: params.draft.clone(),
+            prompt_cache: params.prompt_cache.clone(),
+            draft_tokens: usize::try_from(params.draft_tokens).unwrap_or(1),
             max_new: usize::try_from(params.max_new).unwrap_or(usize::MAX),
             temperature: params.temperature,
             top_p: params.top_p,

@@ -50,8 +50,8 @@ pub use load::{FindData, LoadContext, Report};
 pub use method::{Method, Output, Outputs, RunObserver, RunOptions};
 #[cfg(feature = "std")]
 pub use model::{
-    FileAccess, Model, ModelError, ModelFile, ModelOptions, ModelOutputs, Signature, TensorSpec,
-    WeightCacheError, callee,
+    FileAccess, Model, ModelError, ModelFile, ModelOptions, ModelOutputs, Signature,
+    StateFileError, TensorSpec, WeightCacheError, callee,
 };
 pub use planned_buffer::PlannedBuffer;
 

@@ -8,6 +8,7 @@ mod open_files;
 mod packed_constants;
 mod shared_buffers;
 mod signature;
+mod state_file;
 mod weight_cache_file;
 
 use std::{collections::BTreeMap, iter, path::Path, sync::Arc};
@@ -23,6 +24,7 @@ pub use error::ModelError;
 pub use file::ModelFile;
 pub use file_bytes::FileAccess;
 pub use signature::{Signature, TensorSpec};
+pub use state_file::StateFileError;
 pub use weight_cache_file::WeightCacheError;
 
 /// Kernels, backends, limits and options of a model.
@@ -284,6 +286,28 @@ impl Model {
             method.with_dependent_mut(|_, method| method.reset());
         }
         self.shared_buffers.reset(&self.file);
+    }
+
+    /// Calls `visit` for all planned buffers of the loaded methods: their own ones by method, then the
+    /// shared ones.
+    fn for_each_buffer(&self, mut visit: impl FnMut(&PlannedBuffer<'_>)) {
+        for method in self.methods.values() {
+            method.with_dependent(|_, method| {
+                method.planned.iter().filter(|buffer| !buffer.is_shared()).for_each(&mut visit);
+            });
+        }
+        self.shared_buffers.planned().for_each(|buffer| visit(&buffer));
+    }
+
+    /// As [`Self::for_each_buffer`].
+    fn for_each_buffer_mut(&mut self, mut visit: impl FnMut(&mut PlannedBuffer<'_>)) {
+        for method in self.methods.values_mut() {
+            method.with_dependent_mut(|_, method| {
+                let own = method.planned.iter_mut().filter(|buffer| !buffer.is_shared());
+                own.for_each(&mut visit);
+            });
+        }
+        self.shared_buffers.planned().for_each(|mut buffer| visit(&mut buffer));
     }
 }
 

@@ -44,6 +44,13 @@ impl<'a> PlannedBuffer<'a> {
         self.is_shared
     }
 
+    /// Contents, while no method runs.
+    #[cfg(feature = "std")]
+    pub(crate) fn bytes(&self) -> &[u8] {
+        // SAFETY: the constructors require `len` initialized bytes, and nothing writes them now.
+        unsafe { core::slice::from_raw_parts(self.data.as_ptr(), self.len) }
+    }
+
     /// Sets all bytes to zero.
     pub(crate) fn zero(&mut self) {
         // SAFETY: the constructors require `len` writable bytes, and the method is not running.

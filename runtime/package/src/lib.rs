@@ -15,6 +15,7 @@
 //! image: {size: [640, 640], resize: letterbox, scale: 0.0039}  # see [`ImageInput`]
 //! labels: []                    # class names of a classifier, in order
 //! tokenizer: tokenizer.json     # language models
+//! language: es                  # voices of this project; English by default
 //! voices: {anna: anna.json}     # speech synthesizers; the first is the default
 //! chat: {user: "<|user|> {text}<|end|>", answer: "<|assistant|>", end: "<|end|>"}  # see [`Chat`]
 //! # or `chat: {template: chat.jinja}`, or no `chat` if tokenizer_config.json has the template

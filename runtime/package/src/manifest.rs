@@ -37,6 +37,8 @@ pub struct Manifest {
     /// Class names of a classifier, in the order of its outputs.
     #[serde(default)]
     pub labels: Vec<String>,
+    /// Language of a voice, an ISO 639-1 code such as `es`. Default: English.
+    pub language: Option<String>,
     /// Tokenizer file of a language model, relative to the package folder.
     pub tokenizer: Option<String>,
     /// Voice files of a speech synthesizer by their names, relative to the package folder; the first is

@@ -46,6 +46,8 @@ pub struct Contract {
     pub max_prefill_chunk: usize,
     /// Position input of the method.
     pub positions: Positions,
+    /// True if a run returns the logits of all its tokens.
+    pub has_all_logits: bool,
     /// Number of tokens in the vocabulary of the model.
     pub vocab_size: usize,
     /// BOS token.
@@ -222,7 +224,7 @@ impl Contract {
         let context = context.or(count("max_seq_len"));
         let context =
             context.ok_or("the program has neither get_max_context_len nor get_max_seq_len")?;
-        let logits = logits_width(&plan)?;
+        let (logits, rows) = logits_shape(&plan)?;
         let vocab_size =
             count("get_vocab_size").filter(|&size| size > 0).unwrap_or(logits).min(logits);
         let token = |value: i64| u32::try_from(value).ok().filter(|&id| (id as usize) < vocab_size);
@@ -244,6 +246,7 @@ impl Contract {
             max_context_len: if has_cache { context } else { context.min(width) },
             max_prefill_chunk: if has_cache { chunk } else { width },
             positions,
+            has_all_logits: rows >= width,
             vocab_size,
             bos: first("get_bos_id").and_then(token),
             eos,
@@ -282,8 +285,8 @@ fn is_tensor(plan: &MethodPlan<'_>, id: u32) -> bool {
     matches!(plan.value(id as usize), Value::Tensor(_))
 }
 
-/// Size of the last dimension of output 0.
-fn logits_width(plan: &MethodPlan<'_>) -> Result<usize, String> {
+/// Size of the last dimension of output 0, and its most rows.
+fn logits_shape(plan: &MethodPlan<'_>) -> Result<(usize, usize), String> {
     let id = plan.outputs().get(0).ok_or("the method has no output")?;
     let Value::Tensor(logits) = plan.value(id as usize) else {
         return Err("output 0 is not a tensor".to_owned());
@@ -292,6 +295,10 @@ fn logits_width(plan: &MethodPlan<'_>) -> Result<usize, String> {
     if !matches!(dtype, ScalarType::Float | ScalarType::Half | ScalarType::BFloat16) {
         return Err(format!("output 0 is {}, expected logits in f32, f16 or bf16", dtype.name()));
     }
-    let width = logits.layout.sizes.iter().next_back().filter(|&width| width > 0);
-    width.ok_or_else(|| "output 0 has no logits".to_owned())
+    let sizes: Vec<usize> = logits.layout.sizes.iter().collect();
+    match sizes.as_slice() {
+        [.., rows, width] if *width > 0 && sizes.len() == 3 => Ok((*width, *rows)),
+        [.., width] if *width > 0 => Ok((*width, 1)),
+        _ => Err("output 0 has no logits".to_owned()),
+    }
 }

@@ -201,6 +201,11 @@ impl Embedder {
         self.held.push(Held { start, len: rows.len(), rows });
     }
 
+    /// True if the context has no rows.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.held.is_empty()
+    }
+
     /// Removes the rows from `position` on.
     pub(crate) fn truncate(&mut self, position: usize) {
         self.held.retain_mut(|held| {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use afferent_core::Error;
-use afferent_runtime::{ModelError, RunError};
+use afferent_runtime::{ModelError, RunError, StateFileError};
 
 /// Error of a tokenizer or a generation.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -67,6 +67,15 @@ pub enum TextError {
     #[error("embeddings: {reason}")]
     Embedding {
         /// Sizes that were found and expected.
+        reason: String,
+    },
+    /// The state of a model cannot be written or read.
+    #[error(transparent)]
+    State(#[from] StateFileError),
+    /// A draft model does not fit the model.
+    #[error("draft model: {reason}")]
+    Draft {
+        /// Fault, and how to fix it.
         reason: String,
     },
     /// The tokens exceed the context of the model.

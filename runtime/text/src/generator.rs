@@ -1,16 +1,20 @@
 //! Language model with the tokens of its context.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use afferent_core::{Error, Tensor, TensorView};
 use afferent_runtime::{Input, Model, ModelError, ModelFile, RunError, RunOptions};
 
 use crate::{
-    Contract, ContractOptions, EmbeddingRows, Generation, GenerationOptions, Positions, Segment,
-    TextError, Tokenizer,
+    Cache, Contract, ContractOptions, EmbeddingRows, Generation, GenerationOptions, Positions,
+    Segment, TextError, Tokenizer,
+    draft::Draft,
     embedding::{EMBEDDING, Embedder, read_floats},
 };
 
@@ -26,6 +30,9 @@ use crate::{
 /// an image, are also part of the context. [`run_encoder`](Self::run_encoder) makes them;
 /// [`push_rows`](Self::push_rows) appends them, and [`set_context`](Self::set_context) makes a prompt
 /// of tokens and rows the context. A row has one position, as a token.
+///
+/// With a draft model, see [`set_draft`](Self::set_draft), a run reads the tokens that the draft model
+/// expects, too. While they are those that the caller pushes, no further run is needed.
 pub struct Generator {
     model: Model,
     contract: Contract,
@@ -40,9 +47,21 @@ pub struct Generator {
     logits: Vec<f32>,
     /// True if `logits` are those of the last token.
     logits_valid: bool,
+    draft: Option<Draft>,
+    ahead: Ahead,
+    accepted: u64,
     /// Input buffers of a run.
     run_tokens: Vec<i64>,
     run_positions: Vec<i64>,
+}
+
+/// Tokens after the context that the last run has read, with the logits after each.
+#[derive(Debug, Default)]
+struct Ahead {
+    tokens: Vec<u32>,
+    logits: Vec<f32>,
+    /// Number of the first tokens that have become part of the context.
+    accepted: usize,
 }
 
 impl Generator {
@@ -76,9 +95,47 @@ impl Generator {
             written_len: 0,
             logits: Vec::new(),
             logits_valid: false,
+            draft: None,
+            ahead: Ahead::default(),
+            accepted: 0,
             run_tokens: Vec::new(),
             run_positions: Vec::new(),
         })
+    }
+
+    /// Lets `draft`, a smaller language model with the same tokens, expect up to `count` tokens in
+    /// each step of decoding, which one run of this model checks (speculative decoding). Logits are those
+    /// of this model as before, up to rounding: a run over several tokens may add in another order.
+    ///
+    /// # Errors
+    /// [`TextError::Draft`] if this model does not return the logits of all tokens of a run or cannot
+    /// drop tokens from its cache, or if the vocabularies have different sizes.
+    pub fn set_draft(&mut self, draft: Self, count: usize) -> Result<(), TextError> {
+        let Contract { cache, has_cache, has_all_logits, max_prefill_chunk, .. } = self.contract;
+        let (own, other) = (self.contract.vocab_size, draft.contract.vocab_size);
+        let reason = if own != other {
+            format!("the draft model has {other} tokens, this one has {own}")
+        } else if !has_all_logits || max_prefill_chunk < 2 {
+            "this model returns the logits of the last token alone; export it with \
+             generate_full_logits"
+                .to_owned()
+        } else if !has_cache || cache != Cache::Positional || self.contract.decode.is_some() {
+            format!(
+                "tokens cannot be dropped from the state of this model, which is {}",
+                cache.name()
+            )
+        } else if self.contract.embedding.is_some() || draft.contract.embedding.is_some() {
+            "models that take embeddings have no draft".to_owned()
+        } else {
+            self.draft = Some(Draft::new(draft, count));
+            return Ok(());
+        };
+        Err(TextError::Draft { reason })
+    }
+
+    /// Number of tokens so far that the draft model had expected. Each has saved a run.
+    pub fn accepted_drafts(&self) -> u64 {
+        self.accepted
     }
 
     /// Interface of the model.
@@ -116,9 +173,36 @@ impl Generator {
     pub fn push(&mut self, tokens: &[u32]) -> Result<(), TextError> {
         self.check_tokens(tokens)?;
         self.check_len(self.tokens.len() + tokens.len())?;
-        self.tokens.extend_from_slice(tokens);
-        self.logits_valid &= tokens.is_empty();
+        for &token in tokens {
+            self.logits_valid = self.accept(token);
+            self.tokens.push(token);
+        }
         Ok(())
+    }
+
+    /// Takes the logits after `token` if the last run has read it after the context. Returns false if not.
+    fn accept(&mut self, token: u32) -> bool {
+        let Ahead { tokens, logits, accepted } = &mut self.ahead;
+        if !self.logits_valid || tokens.get(*accepted) != Some(&token) {
+            self.end_ahead();
+            return false;
+        }
+        let width = self.contract.vocab_size;
+        self.logits.copy_from_slice(&logits[*accepted * width..][..width]);
+        *accepted += 1;
+        self.accepted += 1;
+        self.cached_len += 1;
+        true
+    }
+
+    /// Drops the tokens ahead; their cache entries are overwritten.
+    fn end_ahead(&mut self) {
+        let Ahead { tokens, accepted, .. } = &mut self.ahead;
+        if let Some(draft) = self.draft.as_mut().filter(|_| !tokens.is_empty()) {
+            draft.adapt(*accepted, tokens.len());
+        }
+        tokens.clear();
+        *accepted = 0;
     }
 
     /// Appends rows of an encoder to the context, in the positions of the tokens `placeholder`, which need
@@ -236,6 +320,9 @@ impl Generator {
         if position > len {
             return Err(TextError::PositionOutOfRange { position, len });
         }
+        if position < len {
+            self.end_ahead();
+        }
         self.tokens.truncate(position);
         self.embedder.truncate(position);
         self.cached_len = self.cached_len.min(position);
@@ -248,7 +335,47 @@ impl Generator {
         self.tokens.clear();
         self.embedder.truncate(0);
         self.logits_valid = false;
+        self.end_ahead();
+        if let Some(draft) = &mut self.draft {
+            draft.reset();
+        }
         self.reset_state();
+    }
+
+    /// Writes the tokens that the model has read and its state to `path`, for a later
+    /// [`load_state`](Self::load_state). The file has about the size of the used part of the cache.
+    ///
+    /// # Errors
+    /// [`TextError::State`]; [`TextError::Embedding`] if the context has rows of an encoder.
+    pub fn save_state(&self, path: &Path) -> Result<(), TextError> {
+        if !self.embedder.is_empty() {
+            let reason = "a state with rows of an encoder cannot be saved".to_owned();
+            return Err(TextError::Embedding { reason });
+        }
+        let mut label = (self.written_len as u64).to_le_bytes().to_vec();
+        let read = &self.tokens[..self.cached_len];
+        label.extend(read.iter().flat_map(|token| token.to_le_bytes()));
+        Ok(self.model.save_state(path, &label)?)
+    }
+
+    /// Makes the tokens and the state in the file at `path` the context. Returns false if there is no
+    /// file.
+    ///
+    /// # Errors
+    /// [`TextError::State`] if the file is damaged or belongs to another program. The context is then
+    /// unchanged.
+    pub fn load_state(&mut self, path: &Path) -> Result<bool, TextError> {
+        let Some(label) = self.model.load_state(path)? else { return Ok(false) };
+        let (written, tokens) = label.split_at_checked(size_of::<u64>()).unwrap_or_default();
+        let tokens = tokens.as_chunks().0.iter().map(|bytes| u32::from_le_bytes(*bytes));
+        let written = written.try_into().map_or(0, u64::from_le_bytes);
+        self.end_ahead();
+        self.embedder.truncate(0);
+        self.tokens = tokens.collect();
+        self.cached_len = self.tokens.len();
+        self.written_len = usize::try_from(written).unwrap_or(usize::MAX).max(self.cached_len);
+        self.logits_valid = false;
+        Ok(true)
     }
 
     /// Resets the state of the model and keeps the tokens.
@@ -274,8 +401,21 @@ impl Generator {
             if !self.contract.cache.can_resume(self.cached_len, self.written_len) {
                 self.reset_state();
             }
+            self.end_ahead();
+            // Only decoding has a draft: a prompt is read in large runs anyway.
+            if self.cached_len + 1 == self.tokens.len()
+                && let Some(draft) = &mut self.draft
+            {
+                let context = self.contract.max_context_len - self.tokens.len();
+                let most = context.min(self.contract.max_prefill_chunk - 1);
+                self.ahead.tokens = draft.propose(&self.tokens, most, canceled)?;
+            }
             while self.cached_len < self.tokens.len() {
-                self.run_chunk(canceled)?;
+                let run = self.run_chunk(canceled);
+                if run.is_err() {
+                    self.ahead.tokens.clear();
+                }
+                run?;
             }
             self.logits_valid = true;
         }
@@ -311,11 +451,13 @@ impl Generator {
             _ => (&self.contract.method, self.contract.positions),
         };
         self.run_tokens.clear();
-        self.run_tokens.extend(self.tokens[start..end].iter().map(|&token| i64::from(token)));
+        let ahead = if end == self.tokens.len() { self.ahead.tokens.as_slice() } else { &[] };
+        let tokens = self.tokens[start..end].iter().chain(ahead);
+        self.run_tokens.extend(tokens.map(|&token| i64::from(token)));
         let num_positions = match positions {
             Positions::None => 0,
             Positions::First => 1,
-            Positions::PerToken => end - start,
+            Positions::PerToken => self.run_tokens.len(),
         };
         self.run_positions.clear();
         // Positions are indices into a vector, which has at most `isize::MAX` elements.
@@ -352,25 +494,34 @@ impl Generator {
             inputs.push(Input::Tensor(view));
         }
         // A run that fails may have changed the state.
-        self.written_len = self.written_len.max(end);
+        self.written_len = self.written_len.max(start + self.run_tokens.len());
         let outputs = self.model.run_with(method, &inputs, &options)?;
         if end == self.tokens.len() {
             let logits = outputs.tensor(0).map_err(failed)?;
-            copy_last_logits(&logits, vocab_size, &mut self.logits).map_err(failed)?;
+            let Ahead { tokens, logits: of_ahead, .. } = &mut self.ahead;
+            copy_logits(&logits, tokens.len(), vocab_size, &mut self.logits).map_err(failed)?;
+            of_ahead.clear();
+            let mut row = Vec::new();
+            for after in (0..tokens.len()).rev() {
+                copy_logits(&logits, after, vocab_size, &mut row).map_err(failed)?;
+                of_ahead.extend_from_slice(&row);
+            }
         }
         self.cached_len = end;
         Ok(())
     }
 }
 
-/// Copies the first `vocab_size` logits of the last token to `out`, converted to `f32`.
-fn copy_last_logits(
+/// Copies the first `vocab_size` logits of the token before the last `after` ones to `out`, converted to
+/// `f32`.
+fn copy_logits(
     logits: &TensorView<'_>,
+    after: usize,
     vocab_size: usize,
     out: &mut Vec<f32>,
 ) -> Result<(), Error> {
     let width = logits.sizes().last().copied().unwrap_or(0);
-    let start = logits.numel().checked_sub(width).filter(|_| vocab_size <= width);
+    let start = logits.numel().checked_sub((after + 1) * width).filter(|_| vocab_size <= width);
     let start = start.ok_or(Error::InvalidTensor { reason: "the logits have the wrong size" })?;
     read_floats(logits, start..start + vocab_size, out)
 }

@@ -9,6 +9,7 @@
 //! | `cache`         | kinds of model state, and the rewinds that they allow                   |
 //! | `companions`    | files beside a program: tokenizer, chat template, generation defaults   |
 //! | `contract`      | inputs, outputs and metadata methods of a language model program        |
+//! | `draft`         | expects the next tokens with a small model: speculative decoding        |
 //! | `embedding`     | rows of an encoder in the context, for models that see or hear          |
 //! | `generator`     | a model with the tokens of its context and the state of its KV cache    |
 //! | `sampler`       | selects the next token from logits                                      |
@@ -41,6 +42,7 @@ mod chat_template;
 mod companions;
 mod contract;
 mod decode_stream;
+mod draft;
 mod embedding;
 mod error;
 mod generation;

@@ -73,7 +73,7 @@ pub(crate) enum LeadingSpace {
 }
 
 /// Bytes of a token.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct TokenEntry {
     bytes: Box<[u8]>,
     /// True if decoding may remove the first byte, a space, at the start of a text.
@@ -283,6 +283,11 @@ impl Tokenizer {
         }
         let failed = |error: tokenizers::Error| TextError::Encode { reason: error.to_string() };
         Ok(self.inner.encode_fast(text, true).map_err(failed)?.get_ids().to_vec())
+    }
+
+    /// True if each token of both has the same number and text.
+    pub fn has_same_tokens(&self, other: &Self) -> bool {
+        self.token_table().entries == other.token_table().entries
     }
 
     /// Bytes of all tokens.

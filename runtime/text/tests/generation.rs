@@ -114,6 +114,66 @@ fn logits_in_half_precision() {
     check_contract("bf16", "bf16", Positions::First, 23);
 }
 
+/// Greedy tokens from several prompts, with rewinds between them, and the number of runs of the model.
+fn decoded(generator: &mut Generator) -> Vec<Vec<u32>> {
+    let mut all = Vec::new();
+    for case in json("contracts.json")["fp32"].as_array().expect("a list") {
+        let prompt = tokens(&case["prompt"]);
+        generator.rewind(0).expect("the start");
+        generator.push(&prompt).expect("the prompt fits");
+        let (mut found, mut was_cut) = (Vec::new(), false);
+        while generator.tokens().len() < generator.contract().max_context_len {
+            let token = greedy_token(generator);
+            generator.push(&[token]).expect("the token fits");
+            found.push(token);
+            // An interrupted answer is cut within the tokens that the draft model expected.
+            if found.len() == 5 && !was_cut {
+                was_cut = true;
+                generator.rewind(prompt.len() + 3).expect("within the context");
+                found.truncate(3);
+                generator.push(&[7]).expect("the token fits");
+                found.push(7);
+            }
+        }
+        all.push(found);
+    }
+    all
+}
+
+#[test]
+fn a_draft_changes_no_token() {
+    let expected = decoded(&mut generator("contract_all_logits.pte"));
+    assert!(expected.iter().all(|tokens| tokens.len() > 5));
+    // The same weights, whose drafts are all right, and others whose drafts are mostly wrong.
+    for (draft, counts) in [("contract_custom.pte", 1..6), ("contract_bf16.pte", 3..5)] {
+        for count in counts {
+            let mut drafted = generator("contract_all_logits.pte");
+            drafted.set_draft(generator(draft), count).expect("a draft model");
+            assert_eq!(decoded(&mut drafted), expected, "{draft} {count}");
+            let tokens = expected.iter().map(Vec::len).sum::<usize>() as u64;
+            let accepted = drafted.accepted_drafts();
+            assert!(accepted < tokens, "{draft} {count}: {accepted} of {tokens}");
+            assert!(
+                draft.contains("bf16") || 3 * accepted > tokens,
+                "{count}: {accepted} of {tokens}"
+            );
+            drafted.reset();
+            assert_eq!(decoded(&mut drafted), expected, "{draft} {count}, after a reset");
+        }
+    }
+}
+
+#[test]
+fn drafts_that_do_not_fit_are_refused() {
+    let check = |model: &str, draft: &str, expected: &str| {
+        let error = generator(model).set_draft(generator(draft), 4).expect_err("it does not fit");
+        assert!(error.to_string().contains(expected), "{error}");
+    };
+    check("contract_custom.pte", "contract_aten.pte", "the logits of the last token alone");
+    check("contract_no_cache.pte", "contract_aten.pte", "last token alone");
+    check("contract_all_logits.pte", "robot.pte", "this one has 48");
+}
+
 #[test]
 fn conversation_of_several_turns() {
     let (mut generator, tokenizer) = robot();

@@ -79,14 +79,18 @@ impl Dialogue {
     pub(super) fn open(path: &Path, settings: &Settings, cx: &OpenCx) -> Result<Self, NodeError> {
         let Opened { generator, format, options, constraint } = Opened::open(path, settings, cx)?;
         let (turns, answer) = (Vec::new(), None);
-        let dialogue = Self { generator, format, turns, answer, options, constraint };
+        let mut dialogue = Self { generator, format, turns, answer, options, constraint };
+        let failed = |error: TextError| {
+            let reason = error.to_string();
+            NodeError::Model { path: path.to_owned(), reason }
+        };
         // A Jinja template may refuse a dialogue without a user.
-        let shortest = Turn { messages: vec![message("user", "a".to_owned())], ..Turn::default() };
-        let prompt = dialogue.prompt(&[shortest]).map_err(|error| NodeError::Model {
-            path: path.to_owned(),
-            reason: error.to_string(),
-        })?;
-        let overhead = prompt.tokens().len();
+        let with_user = |dialogue: &Self, text: &str| {
+            let turn = Turn { messages: vec![message("user", text.to_owned())], ..Turn::default() };
+            dialogue.prompt(&[turn]).map(|prompt| prompt.tokens().to_vec()).map_err(failed)
+        };
+        let prompt = with_user(&dialogue, "a")?;
+        let overhead = prompt.len();
         let available = dialogue.generator.contract().max_context_len.saturating_sub(overhead);
         let needed = settings.max_new.saturating_mul(2);
         if available < needed {
@@ -96,7 +100,33 @@ impl Dialogue {
             );
             return Err(NodeError::InvalidParam { name: "max_new".into(), reason });
         }
+        if let Some(file) = &settings.prompt_cache {
+            let other = with_user(&dialogue, "b")?;
+            let common = prompt.iter().zip(&other).take_while(|(a, b)| a == b).count();
+            dialogue.read_prefix(&prompt[..common], file).map_err(failed)?;
+        }
         Ok(dialogue)
+    }
+
+    /// Makes `prefix` the context, with its state from `file` if that has it; otherwise reads it and
+    /// writes the file.
+    fn read_prefix(&mut self, prefix: &[u32], file: &Path) -> Result<(), TextError> {
+        let generator = &mut self.generator;
+        match generator.load_state(file) {
+            Ok(true) if generator.tokens() == prefix => return Ok(()),
+            Ok(_) => {}
+            Err(error) => tracing::warn!("llm: {error}; it will be replaced"),
+        }
+        generator.reset();
+        if prefix.is_empty() {
+            return Ok(());
+        }
+        generator.push(prefix)?;
+        generator.logits(None)?;
+        if let Err(error) = generator.save_state(file) {
+            tracing::warn!("llm: {error}; the next start reads the system prompt again");
+        }
+        Ok(())
     }
 
     /// Appends the user text of turn `number`, or replaces it. [`Dialogue::begin_answer`] begins

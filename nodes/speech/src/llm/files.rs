@@ -29,17 +29,21 @@ impl Opened {
     pub(super) fn open(path: &Path, settings: &Settings, cx: &OpenCx) -> Result<Self, NodeError> {
         let failed = |reason: String| NodeError::Model { path: path.to_owned(), reason };
         let text_failed = |error: TextError| failed(error.to_string());
-        let package = ModelPackage::open(path).map_err(|error| failed(error.to_string()))?;
-        package.expect_task("chat").map_err(|error| failed(error.to_string()))?;
-        let model = package.open_main(cx.services.need::<afferent_runtime::ModelOptions>()?);
-        let model = model.map_err(|error| failed(error.to_string()))?;
+        let LanguageModel { package, mut generator, mut companions } = open_model(path, cx)?;
+        if let Some(draft) = &settings.draft {
+            let other = open_model(draft, cx)?;
+            let failed = |reason: String| NodeError::Model { path: draft.clone(), reason };
+            let open = |companions: &Companions| {
+                Tokenizer::open(&companions.tokenizer).map_err(|error| failed(error.to_string()))
+            };
+            if !open(&companions)?.has_same_tokens(&open(&other.companions)?) {
+                let own = companions.tokenizer.display();
+                return Err(failed(format!("its tokens are not those of {own}")));
+            }
+            let set = generator.set_draft(other.generator, settings.draft_tokens);
+            set.map_err(|error| failed(error.to_string()))?;
+        }
         let manifest = &package.manifest;
-        let contract =
-            ContractOptions { method: manifest.method.clone(), cache: manifest.cache.map(cache) };
-        let generator = Generator::with_options(model, &contract).map_err(text_failed)?;
-        let tokenizer = manifest.tokenizer.as_ref().map(|file| package.folder().join(file));
-        let companions = Companions::find(package.folder(), tokenizer.as_deref());
-        let mut companions = companions.map_err(text_failed)?;
         let chat = manifest.chat.clone().unwrap_or_default();
         if let Some(file) = &chat.template {
             let file = package.folder().join(file);
@@ -78,6 +82,31 @@ impl Opened {
         let constraint = settings.constrain_calls.then(|| constraint(&chat, &format)).flatten();
         Ok(Self { generator, format, options, constraint })
     }
+}
+
+/// A language model with the files beside it.
+struct LanguageModel {
+    package: ModelPackage,
+    generator: Generator,
+    companions: Companions,
+}
+
+/// Opens the package or the program at `path`.
+fn open_model(path: &Path, cx: &OpenCx) -> Result<LanguageModel, NodeError> {
+    let failed = |reason: String| NodeError::Model { path: path.to_owned(), reason };
+    let text_failed = |error: TextError| failed(error.to_string());
+    let package = ModelPackage::open(path).map_err(|error| failed(error.to_string()))?;
+    package.expect_task("chat").map_err(|error| failed(error.to_string()))?;
+    let model = package.open_main(cx.services.need::<afferent_runtime::ModelOptions>()?);
+    let model = model.map_err(|error| failed(error.to_string()))?;
+    let manifest = &package.manifest;
+    let contract =
+        ContractOptions { method: manifest.method.clone(), cache: manifest.cache.map(cache) };
+    let generator = Generator::with_options(model, &contract).map_err(text_failed)?;
+    let tokenizer = manifest.tokenizer.as_ref().map(|file| package.folder().join(file));
+    let companions = Companions::find(package.folder(), tokenizer.as_deref());
+    let companions = companions.map_err(text_failed)?;
+    Ok(LanguageModel { package, generator, companions })
 }
 
 /// Constraint of calls of the tools of `chat`; `None` without tools, and for the format of Mistral,

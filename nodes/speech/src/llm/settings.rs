@@ -1,5 +1,7 @@
 //! Settings of a dialogue.
 
+use std::path::PathBuf;
+
 use afferent_graph::choices;
 use afferent_text::Sampling;
 
@@ -21,6 +23,11 @@ choices! {
 pub(super) struct Settings {
     /// System prompt in place of that of the package.
     pub(super) system: Option<String>,
+    /// Smaller language model that drafts tokens, and most tokens of a draft.
+    pub(super) draft: Option<PathBuf>,
+    pub(super) draft_tokens: usize,
+    /// File with the state after the system prompt.
+    pub(super) prompt_cache: Option<PathBuf>,
     /// Most tokens of an answer.
     pub(super) max_new: usize,
     pub(super) temperature: Option<f32>,

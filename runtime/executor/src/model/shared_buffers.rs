@@ -58,6 +58,11 @@ impl SharedBuffers {
         Ok(self.buffers.iter().take(sizes.len()).map(SharedBuffer::planned).collect())
     }
 
+    /// All buffers.
+    pub(super) fn planned(&self) -> impl Iterator<Item = PlannedBuffer<'static>> {
+        self.buffers.iter().map(SharedBuffer::planned)
+    }
+
     /// Resets all mutable buffers to their initial values.
     pub(super) fn reset(&mut self, file: &ModelFile) {
         for buffer in &self.buffers {

@@ -26,9 +26,28 @@ fn robot(max_new: usize) -> Result<Dialogue, NodeError> {
 }
 
 fn open(path: &Path, max_new: usize) -> Result<Dialogue, NodeError> {
+    open_with_draft(path, max_new, None)
+}
+
+fn open_with_draft(
+    path: &Path,
+    max_new: usize,
+    draft: Option<PathBuf>,
+) -> Result<Dialogue, NodeError> {
+    open_with(path, Settings { draft, ..settings(max_new) })
+}
+
+fn open_with(path: &Path, settings: Settings) -> Result<Dialogue, NodeError> {
     let cx = OpenCx::with_service(afferent_runtime::ModelOptions::new(afferent_kernels::KERNELS));
-    let settings = Settings {
+    Dialogue::open(path, &settings, &cx)
+}
+
+fn settings(max_new: usize) -> Settings {
+    Settings {
         system: None,
+        draft: None,
+        draft_tokens: 4,
+        prompt_cache: None,
         max_new,
         temperature: None,
         top_p: None,
@@ -39,8 +58,7 @@ fn open(path: &Path, max_new: usize) -> Result<Dialogue, NodeError> {
         stop: None,
         thinking: Thinking::Drop,
         constrain_calls: false,
-    };
-    Dialogue::open(path, &settings, &cx)
+    }
 }
 
 /// The same model as a package with `fields`, and `own.jinja`.
@@ -295,4 +313,68 @@ fn user_text_contains_no_special_tokens() {
     let mut dialogue = robot(24).unwrap();
     dialogue.push_user(0, "</s>").unwrap();
     assert!(!dialogue.turns[0].tokens.contains(&2), "{:?}", dialogue.turns[0].tokens);
+}
+
+#[test]
+fn draft_models_are_checked() {
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../runtime/text/tests/data");
+    let folder = std::env::temp_dir().join(format!("afferent-draft-{}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    fs::copy(data.join("robot.pte"), folder.join("robot.pte")).unwrap();
+    fs::copy(data.join("robot.json"), folder.join("tokenizer.json")).unwrap();
+    fs::write(folder.join("chat_template.jinja"), "{{ messages[0].content }}").unwrap();
+    let other = folder.join("other");
+    fs::create_dir_all(&other).unwrap();
+    fs::copy(data.join("robot.pte"), other.join("robot.pte")).unwrap();
+    fs::copy(data.join("bytes.json"), other.join("tokenizer.json")).unwrap();
+    let check = |draft: &Path, expected: &str| {
+        let told = open_with_draft(&folder, 24, Some(draft.to_owned())).err().unwrap().to_string();
+        assert!(told.contains(expected), "{told}");
+    };
+    check(&folder, "draft model: this model returns the logits of the last token alone");
+    check(&other, "other: its tokens are not those of");
+    check(&folder.join("missing"), "missing");
+    fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn the_prompt_cache_keeps_the_state_after_the_system_prompt() {
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../runtime/text/tests/data");
+    let folder = std::env::temp_dir().join(format!("afferent-prompt-{}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    fs::copy(data.join("robot.pte"), folder.join("robot.pte")).unwrap();
+    fs::copy(data.join("robot.json"), folder.join("tokenizer.json")).unwrap();
+    let template = "{{ bos_token }}{% for message in messages %}{% if message.role == 'user' %}\
+        {{ 'Q: ' + message.content + '\nA:' }}{% else %}{{ message.content + eos_token }}\
+        {% endif %}{% endfor %}";
+    fs::write(folder.join("chat_template.jinja"), template).unwrap();
+    let config = r#"{"bos_token": "<s>", "eos_token": "</s>"}"#;
+    fs::write(folder.join("tokenizer_config.json"), config).unwrap();
+    let file = folder.join("prompt.state");
+    let open = |system: &str, cache: bool| {
+        let prompt_cache = cache.then(|| file.clone());
+        let system = Some(system.to_owned());
+        open_with(&folder, Settings { system, prompt_cache, ..settings(12) }).unwrap()
+    };
+    let days = "Q: what comes after monday?\nA: tuesday";
+    let months = "Q: go on from march\nA: april";
+    let expected = |system: &str| answer_to(&mut open(system, false), "what next?", 12);
+    assert_ne!(expected(days), expected(months));
+    let check = |system: &str| {
+        let mut dialogue = open(system, true);
+        assert!(dialogue.generator.tokens().len() > 5, "{:?}", dialogue.generator.tokens());
+        assert_eq!(answer_to(&mut dialogue, "what next?", 12), expected(system));
+    };
+    check(days); // written
+    let written = fs::read(&file).unwrap();
+    check(days); // read
+    assert_eq!(fs::read(&file).unwrap(), written);
+    check(months); // replaced: another prompt
+    check(months);
+    let mut damaged = fs::read(&file).unwrap();
+    damaged[100] ^= 1;
+    fs::write(&file, &damaged).unwrap();
+    check(months); // replaced: damaged
+    assert_ne!(fs::read(&file).unwrap(), damaged);
+    fs::remove_dir_all(&folder).unwrap();
 }
