@@ -10,8 +10,9 @@ from scipy.signal import resample_poly
 
 import phones
 import sentences
+from language import language
 
-WORK = os.path.join(sentences.HERE, "../work/tts")
+WORK = os.path.join(sentences.HERE, "../work", language.PACKAGE)
 SAMPLE_RATE, HOP = 16000, 160
 # Silence before and after a clause.
 LEAD_S, TAIL_S = 0.05, 0.08
@@ -130,10 +131,13 @@ def phone_symbols(lexicon):
 
 
 def build(seed, splits=("train", "test")):
-    """Builds and saves the lexicon and the clauses of the given splits."""
+    """Builds and saves the lexicon and the clauses of the given splits, if they do not exist yet."""
+    splits = [split for split in splits if not os.path.exists(os.path.join(WORK, f"{split}.pickle"))]
+    if not splits:
+        return
     os.makedirs(WORK, exist_ok=True)
     torch.set_num_threads(1)
-    words = sentences.inflected_words()
+    words = language.inflected_words()
     lexicon = {word: phones.pronounce(word) for word in words}
     symbols = phone_symbols(lexicon)
     save("lexicon", (lexicon, symbols))

@@ -19,6 +19,7 @@ import package
 import phones
 import sentences
 import synthesizer
+from language import language
 from cards import is_available, write_card
 from corpus import SAMPLE_RATE, WORK
 
@@ -30,22 +31,9 @@ SILENCE_BEFORE, SILENCE_AFTER = SAMPLE_RATE * 3 // 10, SAMPLE_RATE * 8 // 10
 COMPARED_CLAUSES, COMPARED_VARIANT_CLAUSES = 100, 20
 MEASURED_ON = (
     "Clauses of sentence templates and random word strings held out from training, synthesized by the "
-    "teacher, the American voice of espeak-ng. The spectral distance is the root mean square over 80 mel "
+    f"teacher, {language.ABOUT_VOICE}. The spectral distance is the root mean square over 80 mel "
     "bands in dB, averaged over hops of 10 ms with speech, with the durations of the teacher; pitch over hops "
     "that are voiced in both.")
-SAMPLES = [
-    "Hello, I am your assistant. What can I do for you?",
-    "It is 7:30 pm, and the timer for the pasta has 12 minutes left.",
-    "Today in Seattle it will be cloudy, with a high of 64 degrees.",
-    "I turned on the lights in the kitchen and set them to 40%.",
-    "Sorry, I don't know where your keys are.",
-    "Did you mean the lamp in the office, or the one in the bedroom?",
-    "Your appointment with Doctor Miller is on Tuesday the 3rd of March at 9:15.",
-    "The quick brown fox jumps over the lazy dog!",
-    "125 plus 275 is 400.",
-    "Good night, Sophie. Sleep well, and see you tomorrow.",
-]
-
 
 def write_wav(path, sound):
     with wave.open(path, "wb") as file:
@@ -93,7 +81,7 @@ def g2p_accuracy(voice):
     """Measures the G2P network on held-out words."""
     lexicon, _ = corpus.load("lexicon")
     words = sorted(word for word in g2p.held_out_words()
-                   if word in lexicon and word not in phones.WEAK and len(word) > 1)
+                   if word in lexicon and word not in language.WEAK and len(word) > 1)
     edits = total = correct = 0
     for word in words:
         predicted, truth = voice.to_phones(word), lexicon[word]
@@ -196,8 +184,8 @@ def read_back(arguments):
 
 def write_samples(arguments):
     """Writes ten sentences as WAV files."""
-    paths, _ = synthesize_texts(arguments, "samples", SAMPLES)
-    print("\n".join(f"{os.path.normpath(path)}: {text}" for path, text in zip(paths, SAMPLES)))
+    paths, _ = synthesize_texts(arguments, "samples", language.SAMPLES)
+    print("\n".join(f"{os.path.normpath(path)}: {text}" for path, text in zip(paths, language.SAMPLES)))
 
 
 def measure(arguments):

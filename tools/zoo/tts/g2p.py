@@ -9,7 +9,8 @@ from torch.nn import functional as F
 
 import networks
 import phones
-import sentences
+from language import language
+from sections import pick
 
 # Number of pseudowords, and the order of the letter n-grams that generate them.
 PSEUDOWORDS, ORDER = 40000, 3
@@ -31,7 +32,7 @@ def is_learnable(word, pronunciation):
 
 def held_out_words():
     """Returns the base words that the network is not trained on."""
-    return set(sentences.word_list()[::HOLD_OUT_EVERY])
+    return set(language.word_list()[::HOLD_OUT_EVERY])
 
 
 def has_held_out_stem(word, held_out):
@@ -40,7 +41,7 @@ def has_held_out_stem(word, held_out):
 
 
 def pseudowords(rng, words, count):
-    """Generates English-looking words from an n-gram model of the letters of `words`."""
+    """Generates words that look like those of the language from an n-gram model of the letters of `words`."""
     following = collections.defaultdict(list)
     for word in words:
         padded = "^" * ORDER + word + "$"
@@ -50,7 +51,7 @@ def pseudowords(rng, words, count):
     while len(generated) < count:
         text = "^" * ORDER
         while not text.endswith("$") and len(text) < networks.MAX_WORD_LETTERS:
-            text += sentences.pick(rng, following[text[-ORDER:]])
+            text += pick(rng, following[text[-ORDER:]])
         if text.endswith("$") and len(text) - ORDER > 3:
             generated.add(text[ORDER:-1])
     return sorted(generated)
@@ -65,7 +66,7 @@ def stressed_symbols(lexicon):
 def word_pairs(lexicon, seed):
     """Returns the (word, phones) pairs of training and test."""
     held_out = held_out_words()
-    known = {w: p for w, p in lexicon.items() if w not in phones.WEAK and is_learnable(w, p)}
+    known = {w: p for w, p in lexicon.items() if w not in language.WEAK and is_learnable(w, p)}
     test = {w: p for w, p in known.items() if has_held_out_stem(w, held_out)}
     train = {w: p for w, p in known.items() if w not in test}
     symbols = stressed_symbols(lexicon)

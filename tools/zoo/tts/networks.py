@@ -8,6 +8,7 @@ from torch.nn import functional as F
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 import phones
+from language import language
 from corpus import HOP, MELS, SAMPLE_RATE
 
 MEL_MEAN, MEL_SCALE = -3.4, 2.9
@@ -173,7 +174,7 @@ def vocoder_input(mel, pitch):
     return np.concatenate([((mel.astype(np.float32) - MEL_MEAN) / MEL_SCALE).T, log_pitch[None], voiced[None]])
 
 
-LETTERS = "abcdefghijklmnopqrstuvwxyz'"
+LETTERS = language.LETTERS
 MAX_WORD_LETTERS = 32
 
 

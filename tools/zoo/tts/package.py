@@ -13,23 +13,23 @@ import g2p
 import networks
 import phones
 import sentences
+from language import CODE, language
 from cards import shipped_variants, variant_entry, write_card
 from train import Acoustic
 
-PACKAGE = os.path.join(sentences.HERE, "../../../pipelines/models/tts")
+PACKAGE = os.path.join(sentences.HERE, "../../../pipelines/models", language.PACKAGE)
 # Tokens, decoder steps and vocoder hops in a window of the program.
 TOKENS, STEPS, HOPS = 64, 56, 80
 VARIANTS = {"xnnpack": ("XnnpackBackend", lambda: [XnnpackPartitioner()]), "portable": ("portable", lambda: [])}
 CARD = {
-    "afferent_model": 1, "name": "tts", "task": "text_to_speech", "contract": "afferent_tts",
-    "sample_rate": corpus.SAMPLE_RATE, "license": "Apache-2.0",
+    "afferent_model": 1, "name": language.PACKAGE, "task": "text_to_speech", "contract": "afferent_tts",
+    "sample_rate": corpus.SAMPLE_RATE, "language": CODE, "license": "Apache-2.0",
     "provenance": "Trained from random weights on synthetic speech of espeak-ng by tools/zoo/tts: "
                   "`python tools/zoo/tts/make.py --seed {seed}`.",
     "limits": [
         "One voice, which imitates a formant synthesizer and sounds like one.",
-        "American English; other languages are read as English.",
+        *language.LIMITS,
         "A small G2P network pronounces words that are not in the lexicon; `quality` gives its error rate.",
-        "Homographs (read, lead, live, wind) have one pronunciation.",
         "Intonation follows the marks . , ? ! and the stress of words, not the meaning.",
         "The level is fixed. The pace can be set.",
     ],
@@ -116,10 +116,10 @@ def lower(parts, partitioners):
 
 def write_lexicon(lexicon, symbols, words):
     """Writes lexicon.txt in the format of nodes/speech/src/tts/lexicon.rs."""
-    lines = ["phones\t" + " ".join(symbols), "columns\t" + " ".join(g2p.stressed_symbols(lexicon))]
+    lines = ["letters\t" + networks.LETTERS, "phones\t" + " ".join(symbols), "columns\t" + " ".join(g2p.stressed_symbols(lexicon))]
     for word in sorted(words):
-        before_vowel = phones.BEFORE_VOWEL.get(word)
-        lines.append(f"{word}\t{' '.join(words[word])}" + (f"\t{before_vowel}" if before_vowel else ""))
+        before_vowel = language.BEFORE_VOWEL.get(word)
+        lines.append(f"{word}\t{' '.join(words[word])}" + (f"\t{' '.join(before_vowel)}" if before_vowel else ""))
     with open(os.path.join(PACKAGE, "lexicon.txt"), "w") as file:
         file.write("\n".join(lines) + "\n")
 
@@ -131,7 +131,7 @@ def select_words(lexicon, g2p_network):
     names = [""] + list(g2p.stressed_symbols(lexicon))
     known = set(names)
     words = {letter: phones.pronounce(letter) for letter in networks.LETTERS[:-1]}
-    words |= {word: lexicon[word] for word in {*sentences.word_list(), *phones.WEAK} if word in lexicon}
+    words |= {word: lexicon[word] for word in {*language.word_list(), *language.WEAK} if word in lexicon}
     inflections = sorted(word for word in lexicon if word not in words and len(word) <= networks.MAX_WORD_LETTERS)
     decoded = g2p.decode(g2p_network, inflections, names)
     words |= {word: lexicon[word] for word, pronunciation in zip(inflections, decoded)
@@ -145,7 +145,7 @@ def select_words(lexicon, g2p_network):
 def card(seed):
     """Returns the content of model.yaml, without measurements."""
     variants = [variant_entry(PACKAGE, f"tts_{variant}.pte", backend) for variant, (backend, _) in VARIANTS.items()]
-    order = ["afferent_model", "name", "task", "contract", "sample_rate", "variants", "license", "provenance",
+    order = ["afferent_model", "name", "task", "contract", "language", "sample_rate", "variants", "license", "provenance",
              "quality", "limits"]
     content = CARD | {"variants": shipped_variants(variants), "provenance": CARD["provenance"].format(seed=seed), "quality": {}}
     return {key: content[key] for key in order}

@@ -7,19 +7,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.append(os.path.join(HERE, ".."))
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 import speech  # noqa: E402
+from language import language  # noqa: E402
 
-VOICE = "gmw/en-US"
 RATE_WPM, PITCH, PITCH_RANGE = 165, 50, 50
 PHONEME_EVENT, PHONEME_EVENTS = 7, 1
 VOWEL_STARTS = tuple("aeiouAEIOUV3@0")
 STRESSES = {"'": 2, ",": 1}
-# Phones of function words inside a sentence.
-with open(os.path.join(HERE, "phrases", "weak_forms.txt")) as weak_forms:
-    WEAK = dict(line.rstrip("\n").split("\t") for line in weak_forms)
-BEFORE_VOWEL = {"the": "D I2"}
 END_MARKS = ".,?!"
 # Features of a token besides its phone, in the order of the input of the program.
 FEATURES = 14
@@ -60,13 +55,13 @@ class PhonemeEspeak(speech.Espeak):
         phoneme).
         """
         self.phones.clear()
-        sound, _ = self.speak(text, VOICE, RATE_WPM, PITCH, PITCH_RANGE)
+        sound, _ = self.speak(text, language.VOICE, RATE_WPM, PITCH, PITCH_RANGE)
         return sound, list(self.phones)
 
     def to_phones(self, word):
         """Returns the phones of an isolated word, with the stress mark before each stressed vowel.
         """
-        self.library.espeak_SetVoiceByName(VOICE.encode())
+        self.library.espeak_SetVoiceByName(language.VOICE.encode())
         text = ctypes.c_char_p(word.encode())
         phonemes = self.library.espeak_TextToPhonemes(ctypes.byref(text), 1, ord("|") << 8) or b""
         phones = []
@@ -84,7 +79,7 @@ def espeak():
 
 def pronounce(word):
     """Returns the phones of a word inside a sentence."""
-    return WEAK[word].split() if word in WEAK else espeak().to_phones(word)
+    return language.WEAK[word] if word in language.WEAK else espeak().to_phones(word)
 
 
 def split_stress(phone):
@@ -96,8 +91,8 @@ def clause_phones(words, lexicon):
     """Returns the phones of each word of a clause."""
     phones = [lexicon[word] for word in words]
     for i, word in enumerate(words[:-1]):
-        if word in BEFORE_VOWEL and split_stress(phones[i + 1][0])[0].startswith(VOWEL_STARTS):
-            phones[i] = BEFORE_VOWEL[word].split()
+        if word in language.BEFORE_VOWEL and split_stress(phones[i + 1][0])[0].startswith(VOWEL_STARTS):
+            phones[i] = language.BEFORE_VOWEL[word]
     return phones
 
 

@@ -25,8 +25,8 @@ def read_lexicon():
     """
     with open(os.path.join(PACKAGE, "lexicon.txt")) as file:
         lines = [line.split("\t") for line in file.read().splitlines()]
-    symbols = {name: i + 2 for i, name in enumerate(lines[0][1].split(" "))}
-    return {line[0]: line[1].split(" ") for line in lines[2:]}, symbols, [""] + lines[1][1].split(" ")
+    symbols = {name: i + 2 for i, name in enumerate(lines[1][1].split(" "))}
+    return {line[0]: line[1].split(" ") for line in lines[3:]}, symbols, [""] + lines[2][1].split(" ")
 
 
 def node_noise(first, hops):

@@ -15,8 +15,10 @@ import g2p
 import networks
 from checkpoint import load_checkpoint, save, update_average
 from corpus import HOP, WORK
+from language import CODE
 
-STEPS = {"acoustic": 3200, "vocoder": 3000, "g2p": 1600}
+STEPS = {"en": {"acoustic": 3200, "vocoder": 3000, "g2p": 1600},
+         "es": {"acoustic": 2400, "vocoder": 2200, "g2p": 500}}[CODE]
 BATCH_SIZE = {"acoustic": 24, "vocoder": 10, "g2p": 128}
 PEAK_LR = {"acoustic": 2e-3, "vocoder": 2e-3, "g2p": 3e-3}
 WARMUP_STEPS = 100
@@ -32,9 +34,9 @@ LENGTH_POOL = 8
 CHECKPOINT_EVERY = 100
 # Decay of the moving average of weights and batch statistics; 0 is the last step.
 AVERAGE_DECAY = {"acoustic": 0.99}
-# Step from which batch normalization uses the averaged statistics, as in inference. Those of a
+# Share of the steps after which batch normalization uses the averaged statistics, as in inference. Those of a
 # batch depend on the length of its clauses.
-FREEZE_NORM_STEP = {"acoustic": 2700}
+FREEZE_NORM_SHARE = {"acoustic": 27 / 32}
 
 
 class Acoustic(nn.Module):
@@ -209,7 +211,7 @@ def train(name, seed, steps):
     model.train()
     start, totals, first = time.time(), {}, step
     while step < steps:
-        if step >= FREEZE_NORM_STEP.get(name, steps):
+        if step >= FREEZE_NORM_SHARE.get(name, 1) * steps:
             freeze_norms(model, average)
         for group in optimizer.param_groups:
             group["lr"] = learning_rate(name, step, steps)

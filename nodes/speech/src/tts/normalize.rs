@@ -5,6 +5,8 @@ mod dates;
 mod fractions;
 mod letters;
 mod phone;
+mod spanish;
+mod spanish_numbers;
 mod tables;
 #[cfg(test)]
 mod tests;
@@ -48,10 +50,40 @@ const QUOTES: [char; 5] = ['"', '\'', '“', '”', '*'];
 /// Longer written words are cut within.
 const MAX_CLAUSE_WORDS: usize = 24;
 
+/// Language of a voice, which determines how numbers and signs are spoken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Language {
+    English,
+    Spanish,
+}
+
+impl Language {
+    /// The language with an ISO 639-1 code.
+    pub(crate) fn of(code: &str) -> Option<Self> {
+        match code {
+            "en" => Some(Self::English),
+            "es" => Some(Self::Spanish),
+            _ => None,
+        }
+    }
+}
+
 /// Splits `text` into clauses. `is_known` is true for words of the dictionary; other words in
 /// capitals are spelled letter by letter.
-pub(crate) fn clauses(text: &str, is_known: impl Fn(&str) -> bool) -> Vec<Clause> {
-    let (mut found, mut words, mut written) = (Vec::new(), Vec::new(), Vec::new());
+pub(crate) fn clauses(
+    text: &str,
+    language: Language,
+    is_known: impl Fn(&str) -> bool,
+) -> Vec<Clause> {
+    match language {
+        Language::English => english(text, is_known),
+        Language::Spanish => spanish::clauses(text, is_known),
+    }
+}
+
+/// Splits an English text into clauses.
+fn english(text: &str, is_known: impl Fn(&str) -> bool) -> Vec<Clause> {
+    let mut building = ClauseBuilder::default();
     let mut parts = parts_of(text).into_iter().peekable();
     // True after a month and a day, when a year may follow.
     let mut is_after_day = false;
@@ -65,36 +97,58 @@ pub(crate) fn clauses(text: &str, is_known: impl Fn(&str) -> bool) -> Vec<Clause
         let next = parts.peek().and_then(|next| next.text.chars().next());
         let is_number =
             |word: &String| numbers::is_cardinal_word(word) || numbers::is_ordinal_word(word);
-        let is_by_number =
-            next.is_some_and(|next| next.is_ascii_digit()) || words.last().is_some_and(is_number);
+        let is_by_number = next.is_some_and(|next| next.is_ascii_digit())
+            || building.words.last().is_some_and(is_number);
         let month = dates::month(&lower).filter(|_| is_by_number);
         let mut end = clause_end(abbreviation(&lower).map_or(&lower, |(_, rest)| rest));
         if is_digits {
-            push_phone_digits(&text, &mut words);
+            push_phone_digits(&text, &mut building.words);
         } else if let Some(month) = month {
-            words.push(month.to_owned());
+            building.words.push(month.to_owned());
             end = end.filter(|_| !lower.ends_with('.'));
         } else {
-            push_piece(&text, is_after_day, &mut words, &is_known);
+            push_piece(&text, is_after_day, &mut building.words, &is_known);
         }
-        is_after_day = dates::ends_with_day(&words);
+        is_after_day = dates::ends_with_day(&building.words);
+        building.end_piece(number, end);
+    }
+    building.finish()
+}
+
+/// Clauses, and the words of the one that is not complete.
+#[derive(Debug, Default)]
+struct ClauseBuilder {
+    found: Vec<Clause>,
+    words: Vec<String>,
+    /// Positions of the written words of all `words` but those of the current piece.
+    written: Vec<u32>,
+}
+
+impl ClauseBuilder {
+    /// Ends a piece of the written word `number`, and the clause if `end` is known or it is long.
+    fn end_piece(&mut self, number: u32, end: Option<ClauseEnd>) {
+        let Self { found, words, written } = self;
         written.resize(words.len(), number);
         while words.len() >= 2 * MAX_CLAUSE_WORDS {
             let rest = (words.split_off(MAX_CLAUSE_WORDS), written.split_off(MAX_CLAUSE_WORDS));
+            let (words, written) = (mem::replace(words, rest.0), mem::replace(written, rest.1));
             found.push(Clause { words, written, end: ClauseEnd::Comma });
-            (words, written) = rest;
         }
         if let Some(end) = end.or((words.len() >= MAX_CLAUSE_WORDS).then_some(ClauseEnd::Comma))
             && !words.is_empty()
         {
-            let (words, written) = (mem::take(&mut words), mem::take(&mut written));
+            let (words, written) = (mem::take(words), mem::take(written));
             found.push(Clause { words, written, end });
         }
     }
-    if !words.is_empty() {
-        found.push(Clause { words, written, end: ClauseEnd::Statement });
+
+    fn finish(mut self) -> Vec<Clause> {
+        if !self.words.is_empty() {
+            let Self { words, written, .. } = self;
+            self.found.push(Clause { words, written, end: ClauseEnd::Statement });
+        }
+        self.found
     }
-    found
 }
 
 /// Written words that cannot be spoken, since their script is unknown.

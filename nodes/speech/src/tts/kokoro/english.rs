@@ -7,7 +7,7 @@ use super::{
     phonemizer::{PhonemeWord, Phonemizer},
 };
 use crate::tts::{
-    normalize::{self, ClauseEnd},
+    normalize::{self, ClauseEnd, Language},
     own::lexicon::{Lexicon, Phoneme, Stress},
     sentences::{self, WrittenWord},
 };
@@ -81,7 +81,9 @@ impl Phonemizer for English {
         let first = sentence.first().map_or(1, |word| word.number);
         let text = sentences::join(sentence);
         let mut found = Vec::new();
-        for clause in normalize::clauses(&text, |word| self.lexicon.contains(word)) {
+        for clause in
+            normalize::clauses(&text, Language::English, |word| self.lexicon.contains(word))
+        {
             let mut words: Vec<PhonemeWord> = Vec::new();
             let mut next: Option<Phoneme> = None;
             for (word, written) in clause.words.iter().zip(&clause.written).rev() {

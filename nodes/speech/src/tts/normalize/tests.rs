@@ -4,7 +4,7 @@ use super::*;
 
 fn check(text: &str, expected: &str) {
     let known = ["turn", "ok", "i", "pin", "nasa"];
-    let found = clauses(text, |word| known.contains(&word));
+    let found = clauses(text, Language::English, |word| known.contains(&word));
     let written = found.iter().map(|clause| {
         let mark = match clause.end {
             ClauseEnd::Statement => '.',
@@ -149,7 +149,7 @@ fn unknown_capitals_are_spelled() {
 
 #[test]
 fn spoken_words_refer_to_written_words() {
-    let found = clauses("At 7:30 (or later) Dr. Jones — well, she — came.", |_| true);
+    let found = english("At 7:30 (or later) Dr. Jones — well, she — came.", |_| true);
     let words = found.iter().flat_map(|clause| clause.words.iter().zip(&clause.written));
     let words: Vec<_> = words.map(|(word, number)| format!("{word} {number}")).collect();
     let expected = [
@@ -161,9 +161,9 @@ fn spoken_words_refer_to_written_words() {
 
 #[test]
 fn long_clauses_are_cut() {
-    let found = clauses(&"word ".repeat(30), |_| true);
+    let found = english(&"word ".repeat(30), |_| true);
     assert_eq!(found.iter().map(|clause| clause.words.len()).collect::<Vec<_>>(), [24, 6]);
-    let found = clauses(&format!("It is 3.{}.", "1".repeat(100)), |_| true);
+    let found = english(&format!("It is 3.{}.", "1".repeat(100)), |_| true);
     let about = found.iter().map(|clause| (clause.words.len(), clause.written.len()));
     assert_eq!(about.collect::<Vec<_>>(), [(24, 24), (24, 24), (24, 24), (32, 32)]);
     assert_eq!((found[0].end, found[3].end), (ClauseEnd::Comma, ClauseEnd::Statement));
@@ -194,7 +194,7 @@ fn words_of_unknown_scripts_are_named() {
 fn any_number_of_ampersands_joins_words() {
     check("turn&ok&&turn & ok&", "turn and ok and turn and ok.");
     let count = 20_000;
-    let found = clauses(&"ok&".repeat(count), |_| true);
+    let found = english(&"ok&".repeat(count), |_| true);
     let words: usize = found.iter().map(|clause| clause.words.len()).sum();
     assert_eq!(words, 2 * count - 1);
 }

@@ -30,14 +30,16 @@ struct Entry {
 
 /// Words and phonemes of a voice, from the `lexicon.txt` of its package.
 ///
-/// The first line begins with `phones` and names the phonemes of the acoustic model from id 2 on.
-/// The second line begins with `columns` and names the phonemes of the grapheme-to-phoneme model
-/// from column 1 on, with stress. Each further line has a word, its phonemes, and its phonemes
+/// The first line begins with `letters` and has those of the grapheme-to-phoneme model, from id 1 on. The
+/// second line begins with `phones` and names the phonemes of the acoustic model from id 2 on. The
+/// third line begins with `columns` and names the phonemes of the grapheme-to-phoneme model from
+/// column 1 on, with stress. Each further line has a word, its phonemes, and its phonemes
 /// before a vowel if they differ. Tabs separate the columns of a line, spaces the phonemes. A
 /// phoneme begins with `'` or `,` if it has the primary or secondary stress of its word.
 #[derive(Debug)]
 pub(crate) struct Lexicon {
     words: HashMap<String, Entry>,
+    letters: String,
     columns: Vec<Phoneme>,
     /// Names of the phonemes, from that of id 2 on.
     names: Vec<String>,
@@ -66,6 +68,7 @@ impl Lexicon {
             let line = lines.next().and_then(|line| line.strip_prefix(name)?.strip_prefix('\t'));
             line.ok_or_else(|| format!("line {name:?} is missing"))
         };
+        let letters = header("letters")?.to_owned();
         let all = header("phones")?;
         let names = all.split(' ').zip(SILENCE + 1..).collect::<HashMap<_, _>>();
         let columns = parse_phonemes(&names, header("columns")?)?;
@@ -81,7 +84,12 @@ impl Lexicon {
                 Entry { phonemes: parse_phonemes(&names, text)?, before_vowel },
             );
         }
-        Ok(Self { words, columns, names: all })
+        Ok(Self { words, letters, columns, names: all })
+    }
+
+    /// Id of a letter in the grapheme-to-phoneme model.
+    pub(crate) fn letter(&self, letter: char) -> Option<i64> {
+        self.letters.chars().zip(1..).find_map(|(known, id)| (known == letter).then_some(id))
     }
 
     /// Phoneme of an output column of the grapheme-to-phoneme model; `None` for column 0.
@@ -127,7 +135,7 @@ pub(crate) mod tests {
     use super::*;
 
     pub(crate) fn small() -> Lexicon {
-        let text = "phones\t@ D I2 a p l\ncolumns\t'a p\nthe\tD @\tD I2\napple\t'a p @ l\n";
+        let text = "letters\taelpñ\nphones\t@ D I2 a p l\ncolumns\t'a p\nthe\tD @\tD I2\napple\t'a p @ l\n";
         Lexicon::parse(text).unwrap()
     }
 
@@ -145,6 +153,10 @@ pub(crate) mod tests {
         assert_eq!(ids(lexicon.get("the", apple.first()).unwrap()), [3, 4]);
         assert_eq!(ids(lexicon.get("the", apple.get(1)).unwrap()), [3, 2]);
         assert!(!lexicon.contains("pear"));
+        assert_eq!(
+            ["ñ", "a", "b"].map(|c| lexicon.letter(c.chars().next().unwrap())),
+            [Some(5), Some(1), None]
+        );
         assert_eq!(lexicon.column(0), None);
         assert_eq!(lexicon.name(&apple[0]), Some("a"));
         assert_eq!(lexicon.column(1).map(|phoneme| phoneme.id), Some(5));
@@ -155,8 +167,9 @@ pub(crate) mod tests {
         let check = |text: &str, expected: &str| {
             assert_eq!(Lexicon::parse(text).unwrap_err(), expected, "{text:?}");
         };
-        check("", "line \"phones\" is missing");
-        check("phones\ta\nword\ta", "line \"columns\" is missing");
-        check("phones\ta\ncolumns\ta\nword\tb", "unknown phoneme \"b\"");
+        check("", "line \"letters\" is missing");
+        check("letters\ta\ncolumns\ta", "line \"phones\" is missing");
+        check("letters\ta\nphones\ta\nword\ta", "line \"columns\" is missing");
+        check("letters\ta\nphones\ta\ncolumns\ta\nword\tb", "unknown phoneme \"b\"");
     }
 }

@@ -14,7 +14,7 @@ use super::{
     tokens::{TOKEN_FEATURES, Tokens},
     utterance::{SpokenWord, Utterance},
 };
-use crate::tts::normalize::{self, Clause, ClauseEnd};
+use crate::tts::normalize::{self, Clause, ClauseEnd, Language};
 
 /// Silence before and after each clause, in seconds.
 const LEAD_S: f32 = 0.05;
@@ -49,6 +49,7 @@ const NOISE_SEED: u64 = 1;
 pub struct Voice {
     program: VoiceProgram,
     lexicon: Lexicon,
+    language: Language,
     excitation: Excitation,
     scratch: Scratch,
     chunk: Vec<f32>,
@@ -77,6 +78,10 @@ impl Voice {
         let failed = |reason: String| NodeError::Model { path: path.to_owned(), reason };
         let package = ModelPackage::open(path).map_err(|error| failed(error.to_string()))?;
         package.expect_task(Self::TASK).map_err(|error| failed(error.to_string()))?;
+        let code = package.manifest.language.as_deref().unwrap_or("en");
+        let language = Language::of(code).ok_or_else(|| {
+            failed(format!("language: {code:?} is none of the languages of this voice, en and es"))
+        })?;
         let program = VoiceProgram::open(&package, cx)?;
         let lexicon = Lexicon::open(&package.folder().join("lexicon.txt"))?;
         let sizes = program.sizes;
@@ -88,7 +93,7 @@ impl Voice {
             pulses: vec![0.0; excitation.spectrum_len() * sizes.hops],
             noise: vec![0.0; excitation.spectrum_len() * sizes.hops],
         };
-        Ok(Self { program, lexicon, excitation, scratch, chunk: Vec::new() })
+        Ok(Self { program, lexicon, language, excitation, scratch, chunk: Vec::new() })
     }
 
     /// Sample rate of the speech, which has one channel.
@@ -98,7 +103,7 @@ impl Voice {
 
     /// Normalizes `text` to clauses of spoken words.
     pub fn clauses(&self, text: &str) -> Vec<Clause> {
-        normalize::clauses(text, |word| self.lexicon.contains(word))
+        normalize::clauses(text, self.language, |word| self.lexicon.contains(word))
     }
 
     /// Silence after a clause.
@@ -176,13 +181,11 @@ impl Voice {
     /// Phonemes of a word that is not in the dictionary.
     fn spell(&mut self, word: &str) -> Result<Vec<Phoneme>, NodeError> {
         let sizes = self.program.sizes;
-        let letter = |byte: u8| match byte {
-            b'a'..=b'z' => i64::from(byte - b'a') + 1,
-            _ => 27,
-        };
         let mut phonemes = Vec::new();
-        for part in word.as_bytes().chunks(sizes.letters) {
-            let mut ids: Vec<i64> = part.iter().map(|&byte| letter(byte)).collect();
+        // A letter that the voice does not know is silent.
+        let letters: Vec<i64> = word.chars().filter_map(|c| self.lexicon.letter(c)).collect();
+        for part in letters.chunks(sizes.letters) {
+            let mut ids = part.to_vec();
             ids.resize(sizes.letters, 0);
             let mask: Vec<f32> = ids.iter().map(|&id| if id > 0 { 1.0 } else { 0.0 }).collect();
             let lexicon = &self.lexicon;
