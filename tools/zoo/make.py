@@ -10,7 +10,7 @@ def make(seed):
     run_script("samples.py")
     run_script("asr/sample.py")
     # Longest first, so that both processors finish at about the same time.
-    run_parallel([(f"{package}/make.py", "--seed", seed) for package in ("llm", "vision", "asr", "tts", "turn")])
+    run_parallel([(f"{package}/make.py", "--seed", seed) for package in ("llm", "vision", "asr", "tts", "turn", "translate")])
 
 
 if __name__ == "__main__":

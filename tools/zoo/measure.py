@@ -21,6 +21,8 @@ def evaluation_commands(folder):
         "asr": ["asr/evaluate.py", "--bench", shlex.quote(bench), "--afferent", shlex.quote(afferent)],
         "llm": ["llm/evaluate.py", "--binary", afferent],
         "tts": ["tts/evaluate.py", "--bench", bench, "--read-back"],
+        "tts_es": ["tts/evaluate.py", "--bench", bench],
+        "translate": ["translate/evaluate.py", "--afferent", afferent],
         "turn": ["turn/evaluate.py", "--afferent", shlex.quote(afferent)],
         "vision": ["vision/evaluate.py", "--afferent", shlex.quote(afferent)],
     }
@@ -29,7 +31,7 @@ def evaluation_commands(folder):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*",
-                        help="basic (log_mel, vad, wake_word), asr, llm, tts, turn or vision; all of them by default")
+                        help="basic (log_mel, vad, wake_word), asr, llm, tts, tts_es, translate, turn or vision; all of them by default")
     parser.add_argument("--binaries", help="folder with built afferent and afferent-bench; they are built by default")
     arguments = parser.parse_args()
     commands = evaluation_commands(os.path.abspath(arguments.binaries or os.path.join(ROOT, "target", "release")))
@@ -39,4 +41,5 @@ if __name__ == "__main__":
         packages = [word for name in BINARIES for word in ("-p", name)]
         subprocess.run(["cargo", "build", "--release", *packages], check=True, cwd=ROOT)
     for name in arguments.names or commands:
+        os.environ["VOICE_LANGUAGE"] = "es" if name == "tts_es" else "en"
         run_script(*commands[name])

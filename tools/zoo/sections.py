@@ -1,4 +1,4 @@
-"""Reads text files whose lines are grouped below [header] lines."""
+"""Text files whose lines are grouped below [header] lines, and draws from their values."""
 import collections
 
 
@@ -13,3 +13,7 @@ def read_sections(path):
             elif line and not line.startswith("#"):
                 sections[header].append(line)
     return sections
+
+
+def pick(rng, items):
+    return items[int(rng.integers(len(items)))]

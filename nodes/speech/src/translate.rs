@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use afferent_core::TensorView;
 use afferent_graph::{Cx, Node, NodeError, OpenCx, Port, Weight, params, ports};
-use afferent_messages::Text;
+use afferent_messages::{Text, Transcript};
 use afferent_runtime::{Input, ModelFile};
 use afferent_text::Tokenizer;
 
@@ -27,7 +27,8 @@ params! {
 
 /// Translates text, or rewrites it otherwise, with an encoder and a decoder such as T5.
 ///
-/// Each text is translated alone, by greedy decoding: put `sentences` ahead of it. Contract of the model,
+/// Each text is translated alone, by greedy decoding: put `sentences` ahead of a long one. Final
+/// transcripts of `transcript` are translated with the number of their utterance as the turn. Contract of the model,
 /// that of optimum's T5 exports: `encoder(ids i64[1, n]) -> rows[1, n, width]`, `text_decoder(token
 /// i64[1, 1], rows, position i64[1]) -> [1, 1, vocabulary]`, the constants `decoder_start_token_id` and
 /// `get_eos_id`, and a tokenizer.
@@ -49,8 +50,11 @@ pub struct Translate {
 ports! {
     impl Translate {
         /// Text to translate, a sentence at best.
-        in TEXT: Text;
-        /// Its translation, with the same turn.
+        in TEXT: Text, optional;
+        /// Recognized speech to translate; partial transcripts are ignored.
+        in TRANSCRIPT: Transcript, optional;
+        /// The translation of each text and final transcript, with the timestamp and the turn of what
+        /// it translates.
         out TRANSLATION: Text;
     }
 }
@@ -152,7 +156,13 @@ impl Node for Translate {
     }
 
     fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
-        let Some(text) = cx.get(Self::TEXT).cloned() else { return Ok(()) };
+        let spoken = cx.get(Self::TRANSCRIPT).filter(|transcript| transcript.is_final);
+        let spoken = spoken.map(|transcript| Text {
+            turn: transcript.utterance,
+            text: transcript.text(),
+            is_last: true,
+        });
+        let Some(text) = cx.get(Self::TEXT).cloned().or(spoken) else { return Ok(()) };
         let translated = match text.text.trim().is_empty() {
             true => String::new(),
             false => cx.time_model(|| self.translate(&text.text))?,
@@ -167,6 +177,7 @@ mod tests {
     use std::{fs, path::Path};
 
     use afferent_graph::{NodeBench, ParamValue, ParamValues, Params, Timestamp};
+    use afferent_messages::HeardWord;
     use afferent_runtime::ModelOptions;
     use serde_json::Value;
 
@@ -224,6 +235,25 @@ mod tests {
         let mut bench = NodeBench::new(open(&folder, "").unwrap());
         let sent = bench.call(Translate::TEXT, Timestamp(6), Text::from(" ")).unwrap();
         assert_eq!(sent[0].1.get::<Text>().unwrap().text, "", "the mark of a last piece");
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn final_transcripts_are_translated() {
+        let folder = folder("translate-spoken");
+        let mut bench = NodeBench::new(open(&folder, "").unwrap());
+        let text = Text::from("hello");
+        let sent = bench.call(Translate::TEXT, Timestamp(1), text).unwrap();
+        let expected = sent[0].1.get::<Text>().unwrap().text.clone();
+        let word = HeardWord { text: "hello".into(), ..HeardWord::default() };
+        let mut heard = Transcript { utterance: 7, words: vec![word], ..Transcript::default() };
+        let partial = bench.call(Translate::TRANSCRIPT, Timestamp(2), heard.clone()).unwrap();
+        assert!(partial.is_empty());
+        heard.is_final = true;
+        let sent = bench.call(Translate::TRANSCRIPT, Timestamp(3), heard).unwrap();
+        let found = sent[0].1.get::<Text>().unwrap();
+        assert_eq!((found.turn, &found.text, found.is_last), (7, &expected, true));
+        assert_eq!(sent[0].1.header.at, Timestamp(3));
         fs::remove_dir_all(folder).unwrap();
     }
 

@@ -17,6 +17,8 @@ mod regions;
 #[cfg(test)]
 mod scenarios;
 #[cfg(test)]
+mod translation;
+#[cfg(test)]
 mod vision;
 #[cfg(test)]
 mod voice_agent;

@@ -21,7 +21,9 @@ const LARGE: &[(&str, &str)] = &[
     ("pipelines/models/objects/objects_xnnpack.pte", "a detector of eight classes"),
     ("pipelines/models/palm/palm_xnnpack.pte", "a palm detector, less exact in int8"),
     ("pipelines/models/text_detector/text_detector_xnnpack.pte", "a detector of lines of text"),
+    ("pipelines/models/translate/translate_8da8w.pte", "a translator of 1.5 million parameters"),
     ("pipelines/models/tts/tts_xnnpack.pte", "the weights of a voice"),
+    ("pipelines/models/tts_es/tts_xnnpack.pte", "the weights of a voice"),
 ];
 
 #[test]
