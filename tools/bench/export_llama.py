@@ -1,4 +1,5 @@
-"""Exports the language models of `afferent-bench generate`: Llama with 33 and 134 million random weights.
+"""Exports the language models of `afferent-bench generate`: Llama with 33 and 134 million random weights,
+SmolLM2 135M and Qwen3 0.6B.
 
     python tools/bench/export_llama.py FOLDER [NAME]...
 
@@ -28,6 +29,10 @@ import llama_export  # noqa: E402
 SHAPES = {
     "llama_33m": dict(dim=512, n_layers=8, n_heads=8, n_kv_heads=8, hidden_dim=1344, vocab_size=8192, norm_eps=1e-5),
     "llama_134m": dict(dim=768, n_layers=12, n_heads=12, n_kv_heads=12, hidden_dim=2048, vocab_size=32000, norm_eps=1e-5),
+    "smollm2_135m": dict(dim=576, n_layers=30, n_heads=9, n_kv_heads=3, hidden_dim=1536, vocab_size=49152, norm_eps=1e-5),
+    "qwen3_0.6b": dict(dim=1024, n_layers=28, n_heads=16, n_kv_heads=8, head_dim=128, hidden_dim=3072,
+                       vocab_size=151936, norm_eps=1e-6, use_qk_norm=True, qk_norm_before_rope=True,
+                       rope_theta=1e6),
 }
 CONTEXT = 512
 FORMS = {

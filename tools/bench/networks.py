@@ -112,6 +112,73 @@ def qwen3():
     return Embedded(Qwen3Model(config).eval()), (torch.randn(1, 64, 256),)
 
 
+def whisper(width, layers):
+    """Configuration of a Whisper."""
+    from transformers import WhisperConfig
+
+    return WhisperConfig(
+        d_model=width, encoder_layers=layers, decoder_layers=layers, encoder_attention_heads=width // 64,
+        decoder_attention_heads=width // 64, encoder_ffn_dim=4 * width, decoder_ffn_dim=4 * width,
+    )
+
+
+def whisper_encoder(*size):
+    """Encoder of Whisper on 30 s of features."""
+    from transformers.models.whisper.modeling_whisper import WhisperEncoder
+
+    encoder = WhisperEncoder(whisper(*size)).eval()
+    return Selected(encoder, lambda x: x.last_hidden_state), (torch.randn(1, 80, 3000),)
+
+
+class WhisperStep(torch.nn.Module):
+    """Decoder of Whisper on the embedding of one token and the rows of the encoder. As in the public
+    exports for CPUs, it computes the keys and values of the rows."""
+
+    def __init__(self, config):
+        super().__init__()
+        from transformers.models.whisper.modeling_whisper import WhisperDecoder
+
+        self.decoder = WhisperDecoder(config)
+
+    def forward(self, embedding, rows):
+        x = self.decoder(inputs_embeds=embedding, encoder_hidden_states=rows, use_cache=False)
+        return x.last_hidden_state @ self.decoder.embed_tokens.weight.T
+
+
+def whisper_step(*size):
+    config = whisper(*size)
+    return WhisperStep(config).eval(), (torch.randn(1, 1, config.d_model), torch.randn(1, 1500, config.d_model))
+
+
+def whisper_mel():
+    """Features of 30 s of sound by the preprocessor of ExecuTorch."""
+    from executorch.extension.audio.mel_spectrogram import WhisperAudioProcessor
+
+    return WhisperAudioProcessor(feature_size=80).eval(), (torch.randn(480_000),)
+
+
+def parakeet_encoder():
+    """Encoder of Parakeet TDT 0.6B on 10 s of features."""
+    from transformers import ParakeetEncoder, ParakeetEncoderConfig
+
+    config = ParakeetEncoderConfig(
+        hidden_size=1024, num_hidden_layers=24, num_attention_heads=8, intermediate_size=4096, num_mel_bins=128,
+    )
+    return Selected(ParakeetEncoder(config).eval(), lambda x: x.last_hidden_state), (torch.randn(1, 1000, 128),)
+
+
+def smolvlm_vision():
+    """Vision encoder of SmolVLM 256M, 512 pixels."""
+    from transformers import SiglipVisionConfig, SiglipVisionModel
+
+    config = SiglipVisionConfig(
+        hidden_size=768, num_hidden_layers=12, num_attention_heads=12, intermediate_size=3072, image_size=512,
+        patch_size=16, vision_use_head=False,
+    )
+    model = SiglipVisionModel(config).eval()
+    return Selected(model, lambda x: x.last_hidden_state), (torch.randn(1, 3, 512, 512),)
+
+
 # Networks whose batch normalization needs statistics.
 CALIBRATED = {
     "shufflenet": torchvision.models.shufflenet_v2_x1_0,
@@ -125,4 +192,11 @@ NETWORKS = {
     "depth_anything": depth_anything,
     "albert": albert,
     "qwen3": qwen3,
+    "whisper_mel": whisper_mel,
+    "whisper_tiny_encoder": lambda: whisper_encoder(384, 4),
+    "whisper_tiny_step": lambda: whisper_step(384, 4),
+    "whisper_base_encoder": lambda: whisper_encoder(512, 6),
+    "whisper_base_step": lambda: whisper_step(512, 6),
+    "parakeet_encoder": parakeet_encoder,
+    "smolvlm_vision": smolvlm_vision,
 }
