@@ -8,7 +8,7 @@
 //! |---|---|
 //! | `audio`, `features`, `image`, `imu`, `point_cloud` | sensor data |
 //! | `affine`, `camera` | geometry of images |
-//! | `pose`, `transforms` | space |
+//! | `pose`, `transforms`, `motion` | space |
 //! | [`vision`] | results of vision models |
 //! | `speech`, `text`, `dialogue` | events and text of a conversation |
 //! | `playout` | audio between packets and an output device |
@@ -25,6 +25,7 @@ mod dialogue;
 mod features;
 mod image;
 mod imu;
+mod motion;
 mod playout;
 mod point_cloud;
 mod pose;
@@ -44,6 +45,7 @@ pub use image::{
     ColorMatrix, ColorRange, Colorimetry, Image, ImageError, PixelFormat, Plane, RawImage,
 };
 pub use imu::Imu;
+pub use motion::{Activity, ActivityKind, Orientation};
 pub use playout::{Gain, Played, Playout};
 pub use point_cloud::PointCloud;
 pub use pose::Pose;
@@ -59,6 +61,7 @@ use vision::{
 
 /// Every payload type of this crate.
 pub const PAYLOADS: &[PayloadType] = &[
+    PayloadType::of::<Activity>(),
     PayloadType::of::<AudioBlock>(),
     PayloadType::of::<BodyPose>(),
     PayloadType::of::<Classes>(),
@@ -74,6 +77,7 @@ pub const PAYLOADS: &[PayloadType] = &[
     PayloadType::of::<Interruption>(),
     PayloadType::of::<KeywordEvent>(),
     PayloadType::of::<Mask>(),
+    PayloadType::of::<Orientation>(),
     PayloadType::of::<Played>(),
     PayloadType::of::<PointCloud>(),
     PayloadType::of::<Pose>(),

@@ -55,7 +55,7 @@ impl Payload for Pose {
 }
 
 /// Rotation between two others along the shorter arc, as a unit quaternion.
-fn slerp(from: [f64; 4], to: [f64; 4], share: f64) -> [f64; 4] {
+pub(crate) fn slerp(from: [f64; 4], to: [f64; 4], share: f64) -> [f64; 4] {
     let dot: f64 = from.iter().zip(to).map(|(a, b)| a * b).sum();
     // Both signs of a quaternion are the same rotation.
     let (dot, sign) = if dot < 0.0 { (-dot, -1.0) } else { (dot, 1.0) };
