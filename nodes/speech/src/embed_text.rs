@@ -2,13 +2,13 @@
 
 use std::path::PathBuf;
 
-use afferent_core::{ScalarType, TensorView};
+use afferent_core::{ScalarType, TensorView, read_floats};
 use afferent_graph::{Cx, Node, NodeError, OpenCx, Port, Weight, params, ports};
 use afferent_messages::{Text, vision::Embedding};
 use afferent_runtime::{Input, ModelFile};
 use afferent_text::Tokenizer;
 
-use crate::programs::{Programs, Step, is_float, read_floats};
+use crate::programs::{Programs, Step, is_float};
 
 params! {
     /// Settings of [`EmbedText`].

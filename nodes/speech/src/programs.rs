@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use afferent_core::{Element, Error, ScalarType, Tensor, TensorView, bf16, f16};
+use afferent_core::ScalarType;
 use afferent_graph::{NodeError, OpenCx};
 use afferent_package::{ModelPackage, TOKENIZER_FILES};
 use afferent_runtime::{
@@ -233,30 +233,6 @@ pub(crate) fn is_float(dtype: ScalarType) -> bool {
     matches!(dtype, ScalarType::Float | ScalarType::Half | ScalarType::BFloat16)
 }
 
-/// Tensor of `values` with the type `dtype`: f32, f16 or bf16.
-///
-/// # Errors
-/// If the number of values does not fit `sizes`, or another type is asked for.
-pub(crate) fn tensor_of(
-    values: &[f32],
-    sizes: &[usize],
-    dtype: ScalarType,
-) -> Result<Tensor, Error> {
-    fn convert<T: Element>(
-        values: &[f32],
-        sizes: &[usize],
-        of: fn(f32) -> T,
-    ) -> Result<Tensor, Error> {
-        Tensor::new(sizes, &values.iter().map(|&value| of(value)).collect::<Vec<T>>())
-    }
-    match dtype {
-        ScalarType::Float => Tensor::new(sizes, values),
-        ScalarType::Half => convert(values, sizes, f16::from_f32),
-        ScalarType::BFloat16 => convert(values, sizes, bf16::from_f32),
-        found => Err(Error::DtypeMismatch { expected: ScalarType::Float, found }),
-    }
-}
-
 /// Index of the greatest value; the first of several.
 pub(crate) fn argmax(values: &[f32]) -> usize {
     let mut best = 0;
@@ -266,55 +242,4 @@ pub(crate) fn argmax(values: &[f32]) -> usize {
         }
     }
     best
-}
-
-/// Writes the elements of a tensor of floating-point numbers to `out`, the last dimension first in
-/// memory, whatever the dim order of the tensor.
-///
-/// # Errors
-/// If the tensor has another type.
-pub(crate) fn read_floats(tensor: &TensorView<'_>, out: &mut Vec<f32>) -> Result<(), Error> {
-    out.clear();
-    match tensor.dtype() {
-        ScalarType::Half => out.extend(tensor.data::<f16>()?.iter().map(|value| value.to_f32())),
-        ScalarType::BFloat16 => {
-            out.extend(tensor.data::<bf16>()?.iter().map(|value| value.to_f32()));
-        }
-        _ => out.extend_from_slice(tensor.data::<f32>()?),
-    }
-    if !tensor.is_contiguous() {
-        *out = in_logical_order(out, tensor.sizes(), tensor.dim_order());
-    }
-    Ok(())
-}
-
-/// Elements in the order of the dimensions, of a tensor whose dimensions have another order in memory.
-fn in_logical_order(values: &[f32], sizes: &[usize], dim_order: &[u8]) -> Vec<f32> {
-    let mut strides = vec![0; sizes.len()];
-    let mut stride = 1;
-    for &dim in dim_order.iter().rev() {
-        strides[usize::from(dim)] = stride;
-        stride *= sizes[usize::from(dim)];
-    }
-    let element = |index: usize| {
-        let (mut rest, mut at) = (index, 0);
-        for (size, stride) in sizes.iter().zip(&strides).rev() {
-            at += rest % size * stride;
-            rest /= size;
-        }
-        values[at]
-    };
-    (0..values.len()).map(element).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn elements_are_in_the_order_of_the_dimensions() {
-        // [[1, 2, 3], [4, 5, 6]] with its columns in memory.
-        let found = in_logical_order(&[1.0, 4.0, 2.0, 5.0, 3.0, 6.0], &[2, 3], &[1, 0]);
-        assert_eq!(found, [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
-    }
 }

@@ -1,10 +1,10 @@
 //! Decoders of encoder-decoder models: Whisper, T5.
 
-use afferent_core::{ScalarType, Tensor, TensorView};
+use afferent_core::{ScalarType, Tensor, TensorView, read_floats};
 use afferent_graph::NodeError;
 use afferent_runtime::Input;
 
-use crate::programs::{Programs, Step, is_float, read_floats};
+use crate::programs::{Programs, Step, is_float};
 
 /// Inputs of a decoder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

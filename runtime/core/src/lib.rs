@@ -10,6 +10,7 @@
 //! | `kernel` | kernels, kernel lists, selective build, the context of a call |
 //! | `backend` | backends, delegates, the weight cache |
 //! | `error` | errors of kernels, delegates and tensors |
+//! | `floats` | values of tensors of any floating-point type (feature `alloc`) |
 //! | `tensor`, `call` | owned tensors; kernel calls without a program (feature `alloc`) |
 //! | `aligned_bytes`, `foreign` | memory of tensors: allocated, or of another owner (feature `alloc`) |
 //! | `services` | typed map of services (feature `alloc`) |
@@ -30,6 +31,8 @@ mod backend;
 #[cfg(feature = "alloc")]
 mod call;
 mod error;
+#[cfg(feature = "alloc")]
+mod floats;
 #[cfg(feature = "alloc")]
 mod foreign;
 mod kernel;
@@ -52,6 +55,8 @@ pub use backend::{SharedBytes, WeightCache};
 #[cfg(feature = "alloc")]
 pub use call::{Argument, Call};
 pub use error::{BlobEntry, Error};
+#[cfg(feature = "alloc")]
+pub use floats::{read_float_range, read_floats, tensor_of};
 #[cfg(feature = "alloc")]
 pub use foreign::{ForeignBytes, Memory};
 pub use kernel::{

@@ -2,7 +2,7 @@
 
 use std::{ops::Range, sync::Arc};
 
-use afferent_core::{Element, Error, ScalarType, Tensor, TensorView, bf16, f16};
+use afferent_core::{Error, ScalarType, Tensor, TensorView, read_floats, tensor_of};
 use afferent_runtime::{
     Input, Model, ModelFile, ModelOutputs, RunOptions, Signature, TensorSpec as Spec,
 };
@@ -47,7 +47,7 @@ impl EmbeddingRows {
         let failed = |error: Error| TextError::Embedding { reason: error.to_string() };
         let tensor = outputs.tensor(0).map_err(failed)?;
         let mut values = Vec::new();
-        read_floats(&tensor, 0..tensor.numel(), &mut values).map_err(failed)?;
+        read_floats(&tensor, &mut values).map_err(failed)?;
         Self::new(&values, tensor.sizes().last().copied().unwrap_or(0))
     }
 
@@ -264,7 +264,7 @@ impl Embedder {
             let outputs = model.run_with(EMBEDDING, &[Input::Tensor(input)], options)?;
             let read = |index: usize, to: &mut Vec<f32>, width: usize| {
                 let tensor = outputs.tensor(index).map_err(failed)?;
-                read_floats(&tensor, 0..tensor.numel(), to).map_err(failed)?;
+                read_floats(&tensor, to).map_err(failed)?;
                 match to.len() == range.len() * width {
                     true => Ok(()),
                     false => Err(TextError::Embedding {
@@ -316,39 +316,6 @@ fn describe(signature: &Signature) -> String {
         values.collect::<Vec<_>>().join(", ")
     };
     format!("({}) -> ({})", list(&signature.inputs), list(&signature.outputs))
-}
-
-/// Tensor of `values` with the type `dtype`: f32, f16 or bf16.
-fn tensor_of(values: &[f32], sizes: &[usize], dtype: ScalarType) -> Result<Tensor, Error> {
-    fn convert<T: Element>(
-        values: &[f32],
-        sizes: &[usize],
-        of: fn(f32) -> T,
-    ) -> Result<Tensor, Error> {
-        Tensor::new(sizes, &values.iter().map(|&value| of(value)).collect::<Vec<T>>())
-    }
-    match dtype {
-        ScalarType::Half => convert(values, sizes, f16::from_f32),
-        ScalarType::BFloat16 => convert(values, sizes, bf16::from_f32),
-        _ => Tensor::new(sizes, values),
-    }
-}
-
-/// Writes the elements `range` of a tensor of f32, f16 or bf16 to `out`.
-pub(crate) fn read_floats(
-    tensor: &TensorView<'_>,
-    range: Range<usize>,
-    out: &mut Vec<f32>,
-) -> Result<(), Error> {
-    out.clear();
-    match tensor.dtype() {
-        ScalarType::Half => out.extend(tensor.data::<f16>()?[range].iter().map(|x| x.to_f32())),
-        ScalarType::BFloat16 => {
-            out.extend(tensor.data::<bf16>()?[range].iter().map(|x| x.to_f32()));
-        }
-        _ => out.extend_from_slice(&tensor.data::<f32>()?[range]),
-    }
-    Ok(())
 }
 
 #[cfg(test)]

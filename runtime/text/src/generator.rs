@@ -8,14 +8,14 @@ use std::{
     },
 };
 
-use afferent_core::{Error, Tensor, TensorView};
+use afferent_core::{Error, Tensor, TensorView, read_float_range};
 use afferent_runtime::{Input, Model, ModelError, ModelFile, RunError, RunOptions};
 
 use crate::{
     Cache, Contract, ContractOptions, EmbeddingRows, Generation, GenerationOptions, Positions,
     Segment, TextError, Tokenizer,
     draft::Draft,
-    embedding::{EMBEDDING, Embedder, read_floats},
+    embedding::{EMBEDDING, Embedder},
 };
 
 /// Language model with the tokens of its context. The KV cache contains a prefix of them.
@@ -523,7 +523,7 @@ fn copy_logits(
     let width = logits.sizes().last().copied().unwrap_or(0);
     let start = logits.numel().checked_sub((after + 1) * width).filter(|_| vocab_size <= width);
     let start = start.ok_or(Error::InvalidTensor { reason: "the logits have the wrong size" })?;
-    read_floats(logits, start..start + vocab_size, out)
+    read_float_range(logits, start..start + vocab_size, out)
 }
 
 fn run_error(method: &str, error: Error) -> TextError {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use afferent_core::{ScalarType, Tensor, TensorView};
+use afferent_core::{ScalarType, Tensor, TensorView, tensor_of};
 use afferent_graph::{Cx, NodeError};
 use afferent_messages::SampleRate;
 use afferent_runtime::{Input, ModelFile, ModelOutputs};
@@ -12,7 +12,7 @@ use super::{
     segments::{Recognized, SegmentModel, SegmentWord},
     word_builder::{TimedWord, WordBuilder},
 };
-use crate::programs::{Programs, Step, tensor_of};
+use crate::programs::{Programs, Step};
 
 /// Rows that each duration index of TDT stands for. They are not in the file.
 const DURATIONS: [usize; 5] = [0, 1, 2, 3, 4];

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use afferent_core::{Tensor, TensorView};
+use afferent_core::{Tensor, TensorView, read_floats, tensor_of};
 use afferent_graph::{Cx, NodeError, Timestamp};
 use afferent_messages::{AudioBlock, HeardWord, SampleRate, Transcript};
 use afferent_runtime::{Input, ModelFile};
@@ -10,7 +10,7 @@ use afferent_text::{DecodeStream, Tokenizer};
 
 use super::word_builder::{TimedWord, WordBuilder};
 use super::{AsrParams, mel::WhisperMel, recognizer::Recognizer, transcripts::Transcripts};
-use crate::programs::{Programs, Step, argmax, read_floats, tensor_of};
+use crate::programs::{Programs, Step, argmax};
 
 /// Name of the contract in `model.yaml`.
 const CONTRACT: &str = "voxtral_realtime";

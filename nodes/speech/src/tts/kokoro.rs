@@ -10,7 +10,7 @@ mod trim;
 
 use std::{collections::VecDeque, fs, path::Path, time::Duration};
 
-use afferent_core::{Bool, ScalarType, TensorView};
+use afferent_core::{Bool, ScalarType, TensorView, read_floats, tensor_of};
 use afferent_graph::{Cx, NodeError};
 use afferent_messages::SampleRate;
 use afferent_runtime::{Input, ModelFile, Signature};
@@ -24,7 +24,7 @@ use super::{
     synthesizer::{Chunk, Part, Synthesizer},
     voices::find_voice,
 };
-use crate::programs::{Programs, Step, read_floats, tensor_of};
+use crate::programs::{Programs, Step};
 
 /// Roles of the programs.
 const PREDICTOR: &str = "duration_predictor";

@@ -6,7 +6,7 @@ mod text;
 
 use std::{collections::VecDeque, path::Path, time::Duration};
 
-use afferent_core::{ScalarType, Tensor, TensorView};
+use afferent_core::{ScalarType, Tensor, TensorView, read_floats, tensor_of};
 use afferent_graph::{Cx, NodeError};
 use afferent_messages::SampleRate;
 use afferent_runtime::{Input, ModelFile, Signature};
@@ -22,7 +22,7 @@ use super::{
     synthesizer::{Chunk, Part, Synthesizer},
     voices::find_voice,
 };
-use crate::programs::{Programs, Step, is_float, read_floats, tensor_of};
+use crate::programs::{Programs, Step, is_float};
 
 /// Methods, or roles of the programs.
 const METHODS: [&str; 4] = ["duration_predictor", "text_encoder", "vector_estimator", "vocoder"];

@@ -1,11 +1,11 @@
 //! FSMN, a feed-forward model of speech that reads a second of audio at once.
 
-use afferent_core::{ScalarType, TensorView};
+use afferent_core::{ScalarType, TensorView, read_floats};
 use afferent_graph::NodeError;
 use afferent_messages::{AudioBlock, SampleRate};
 use afferent_runtime::{Input, ModelFile};
 
-use crate::programs::{Programs, Step, read_floats};
+use crate::programs::{Programs, Step};
 
 /// Samples of a window of the features, and from one to the next.
 const SPAN: usize = 400;

@@ -1,12 +1,12 @@
 //! Programs of Whisper, in the forms of their exporters.
 
-use afferent_core::{ScalarType, Tensor};
+use afferent_core::{ScalarType, Tensor, read_floats, tensor_of};
 use afferent_graph::NodeError;
 use afferent_runtime::{Input, ModelFile};
 
 use crate::{
     asr::mel::WhisperMel,
-    programs::{Programs, Step, is_float, read_floats, tensor_of},
+    programs::{Programs, Step, is_float},
     seq2seq::{Decoder, DecoderForm},
 };
 
