@@ -203,6 +203,15 @@ const PUBLISHED: &[Published] = &[
         checked: "probabilities with PyTorch",
     },
     Published {
+        family: "Sortformer",
+        source: "ExecuTorch from 1.2",
+        files: &[(at!("speech", "sortformer/sortformer.pte"), "sortformer.pte")],
+        options: &[],
+        contract: "sortformer",
+        node: "diarize",
+        checked: "probabilities and turns with the loop of the reference runner in PyTorch",
+    },
+    Published {
         family: "Supertonic",
         source: "ExecuTorch 1.5",
         files: &[

@@ -190,6 +190,7 @@ mod tests {
             text: text.to_owned(),
             start: Timestamp(start),
             end: Timestamp(start + 5),
+            speaker: u32::try_from(start).ok(),
         };
         let words = vec![word("stop", -3), word("", 7)];
         check(&Transcript { utterance: 3, is_final: true, words, language: "es".to_owned() });

@@ -10,7 +10,7 @@
 //! | `affine`, `camera` | geometry of images |
 //! | `pose`, `transforms`, `motion` | space |
 //! | [`vision`] | results of vision models |
-//! | `speech`, `text`, `dialogue` | events and text of a conversation |
+//! | `speech`, `speaker_turns`, `text`, `dialogue` | events and text of a conversation |
 //! | `playout` | audio between packets and an output device |
 //! | `cdr` | recorded form: CDR with ROS 2 message definitions |
 //! | `bytes` | byte sequences in messages |
@@ -29,6 +29,7 @@ mod motion;
 mod playout;
 mod point_cloud;
 mod pose;
+mod speaker_turns;
 mod speech;
 mod text;
 mod transforms;
@@ -49,6 +50,7 @@ pub use motion::{Activity, ActivityKind, Orientation};
 pub use playout::{Gain, Played, Playout};
 pub use point_cloud::PointCloud;
 pub use pose::Pose;
+pub use speaker_turns::{SpeakerTurn, SpeakerTurns};
 pub use speech::{HeardWord, KeywordEvent, SpeechEvent, SpeechEventKind, Transcript};
 pub use text::{Text, Word};
 pub use transforms::{Transform, Transforms};
@@ -81,6 +83,7 @@ pub const PAYLOADS: &[PayloadType] = &[
     PayloadType::of::<Played>(),
     PayloadType::of::<PointCloud>(),
     PayloadType::of::<Pose>(),
+    PayloadType::of::<SpeakerTurns>(),
     PayloadType::of::<SpeechEvent>(),
     PayloadType::of::<Text>(),
     PayloadType::of::<TextRegions>(),

@@ -71,6 +71,8 @@ pub struct HeardWord {
     pub start: Timestamp,
     /// End of the word.
     pub end: Timestamp,
+    /// Number of the speaker, as in [`SpeakerTurn`](crate::SpeakerTurn), if it is known.
+    pub speaker: Option<u32>,
 }
 
 /// Transcript of an utterance. The timestamp of the packet is the end of the audio that it covers.
@@ -115,6 +117,11 @@ impl Payload for Transcript {
         if !self.language.is_empty() {
             fields.push(("language", Field::Text(self.language.clone())));
         }
+        if self.words.iter().any(|word| word.speaker.is_some()) {
+            let speaker = |word: &HeardWord| word.speaker.map_or("?".to_owned(), |n| n.to_string());
+            let speakers: Vec<String> = self.words.iter().map(speaker).collect();
+            fields.push(("speakers", Field::Text(speakers.join(" "))));
+        }
         fields
     }
 }
@@ -128,28 +135,32 @@ string[] words
 int64[] starts_ns
 int64[] ends_ns
 string language
+int64[] speakers # -1: not known
 ";
-    type Wire = (u64, bool, Vec<String>, Vec<i64>, Vec<i64>, String);
+    type Wire = (u64, bool, Vec<String>, Vec<i64>, Vec<i64>, String, Vec<i64>);
 
     fn to_wire(&self) -> Self::Wire {
         let texts = self.words.iter().map(|word| word.text.clone()).collect();
         let starts = self.words.iter().map(|word| word.start.0).collect();
         let ends = self.words.iter().map(|word| word.end.0).collect();
-        (self.utterance, self.is_final, texts, starts, ends, self.language.clone())
+        let speakers = self.words.iter().map(|word| word.speaker.map_or(-1, i64::from)).collect();
+        (self.utterance, self.is_final, texts, starts, ends, self.language.clone(), speakers)
     }
 
     fn from_wire(
-        (utterance, is_final, texts, starts, ends, language): Self::Wire,
+        (utterance, is_final, texts, starts, ends, language, speakers): Self::Wire,
     ) -> Result<Self, String> {
-        if starts.len() != texts.len() || ends.len() != texts.len() {
-            let (starts, ends) = (starts.len(), ends.len());
-            return Err(format!("{} words with {starts} starts and {ends} ends", texts.len()));
+        if [&starts, &ends, &speakers].iter().any(|list| list.len() != texts.len()) {
+            let [starts, ends, speakers] = [starts, ends, speakers].map(|list| list.len());
+            let words = texts.len();
+            return Err(format!(
+                "{words} words with {starts} starts, {ends} ends and {speakers} speakers"
+            ));
         }
-        let times = starts.into_iter().zip(ends);
-        let words = texts.into_iter().zip(times).map(|(text, (start, end))| HeardWord {
-            text,
-            start: Timestamp(start),
-            end: Timestamp(end),
+        let properties = starts.into_iter().zip(ends).zip(speakers);
+        let words = texts.into_iter().zip(properties).map(|(text, ((start, end), speaker))| {
+            let (start, end) = (Timestamp(start), Timestamp(end));
+            HeardWord { text, start, end, speaker: u32::try_from(speaker).ok() }
         });
         Ok(Self { utterance, is_final, words: words.collect(), language })
     }

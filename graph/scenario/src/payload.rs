@@ -52,7 +52,12 @@ pub(crate) const TYPES: &[Sendable] = &[
             other => return Err(format!("\"event\" must be final or partial, not \"{other}\"")),
         };
         let text = fields.text("text")?;
-        let word = |text: &str| HeardWord { text: text.to_owned(), start: at, end: at };
+        let word = |text: &str| HeardWord {
+            text: text.to_owned(),
+            start: at,
+            end: at,
+            ..HeardWord::default()
+        };
         let words = text.split_whitespace().map(word).collect();
         let (utterance, language) =
             (fields.number_or("utterance", 0)?, fields.text_or("language", ""));

@@ -1,7 +1,6 @@
 //! Speech recognition.
 
 mod ctc;
-mod mel;
 mod pause;
 mod recognizer;
 mod segments;

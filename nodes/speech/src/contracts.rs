@@ -6,6 +6,7 @@ use afferent_runtime::ModelFile;
 
 use crate::{
     asr::{transducer, voxtral, whisper},
+    diarize::sortformer,
     embed_text,
     programs::Step,
     translate,
@@ -29,6 +30,8 @@ pub const ACCEPTED: &[&str] = &[
      text_decoder(f32[1, n, width], i64[n])",
     "asr, Parakeet: preprocessor(f32[samples], i64[1]), encoder(mel, i64[1]), decoder_step(i64[1, 1], h, \
      c), joint(f, g)",
+    "diarize, Sortformer: pre_encode(f32[1, columns, bands], i64[1]), encode(f32[1, rows, width], i64[1]), and \
+     preprocessor(f32[samples], i64[1]) if there is one",
 ];
 
 /// Contracts that the programs of a model may have, each with its role; the role of a single program is
@@ -39,6 +42,9 @@ pub fn recognize(programs: &[(&str, &ModelFile)]) -> Vec<Contract> {
     let found = transducer::contract(programs).or_else(|| voxtral::contract(programs));
     if let Some(name) = found.or_else(|| whisper::contract(programs)) {
         return vec![speech(name)];
+    }
+    if let Some(name) = sortformer::contract(programs) {
+        return vec![contract("diarize", "speaker_diarization", name, false)];
     }
     let voice = supertonic::contract(programs).or_else(|| kokoro::contract(programs));
     if let Some(name) = voice {

@@ -155,7 +155,7 @@ fn spread_evenly(words: &[String], from: Timestamp, to: Timestamp) -> Vec<HeardW
     let length = to.since(from) / u32::try_from(words.len().max(1)).unwrap_or(u32::MAX);
     let word = |(index, text): (usize, &String)| {
         let start = from + length * u32::try_from(index).unwrap_or(u32::MAX);
-        HeardWord { text: text.clone(), start, end: start + length }
+        HeardWord { text: text.clone(), start, end: start + length, ..HeardWord::default() }
     };
     words.iter().enumerate().map(word).collect()
 }

@@ -5,6 +5,8 @@
 //! | [`Vad`] | voice activity detection |
 //! | [`WakeWord`] | detects wake words and spoken commands |
 //! | [`Asr`] | speech recognition: CTC, Whisper, Parakeet, Voxtral Realtime |
+//! | [`Diarize`] | who speaks when: Sortformer |
+//! | [`SpeakerLabels`] | speakers of the words of transcripts |
 //! | [`Llm`] | answers with a language model, with tool calls |
 //! | [`EmbedText`] | turns text into vectors that can be compared |
 //! | [`Translate`] | translates text with an encoder and a decoder |
@@ -12,24 +14,28 @@
 //! | [`FakeAsr`], [`FakeLlm`], [`FakeTts`] | scripted stand-ins for graph tests |
 //!
 //! Begin with `vad.rs`. `recurrent.rs` runs models with a state, `programs.rs` models
-//! of several programs, `seq2seq.rs` decoders of rows of an encoder; `contracts.rs` tells the node for a
-//! model;
+//! of several programs, `seq2seq.rs` decoders of rows of an encoder; `mel.rs` computes features,
+//! `text_encoder.rs` runs models such as BERT;
+//! `contracts.rs` tells the node for a model;
 //! `heard_words.rs` counts the words of an answer that were played.
 //!
 //! To add a node, write `src/<node>.rs` and add its lines below.
 
 mod asr;
 pub mod contracts;
+mod diarize;
 mod embed_text;
 mod fake_asr;
 mod fake_llm;
 mod fake_tts;
 mod heard_words;
 mod llm;
+mod mel;
 mod programs;
 mod recurrent;
 mod script;
 mod seq2seq;
+mod speaker_labels;
 mod translate;
 mod tts;
 mod vad;
@@ -38,11 +44,13 @@ mod wake_word;
 use afferent_graph::{NodeDef, NodeEntry};
 
 pub use asr::{Asr, AsrParams, AsrTask};
+pub use diarize::{Diarize, DiarizeParams};
 pub use embed_text::{EmbedText, EmbedTextParams};
 pub use fake_asr::{FakeAsr, FakeAsrParams, Listen};
 pub use fake_llm::{FakeLlm, FakeLlmParams};
 pub use fake_tts::{FakeTts, FakeTtsParams};
 pub use llm::{Llm, LlmParams};
+pub use speaker_labels::{SpeakerLabels, SpeakerLabelsParams};
 pub use translate::{Translate, TranslateParams};
 pub use tts::{Clause, ClauseEnd, SpokenWord, Tts, TtsParams, TtsPhonemizer, Utterance, Voice};
 pub use vad::{Vad, VadParams};
@@ -51,11 +59,13 @@ pub use wake_word::{WakeWord, WakeWordParams};
 /// All nodes of this crate, in alphabetical order.
 pub const NODES: &[NodeEntry] = &[
     NodeDef::of::<Asr>,
+    NodeDef::of::<Diarize>,
     NodeDef::of::<EmbedText>,
     NodeDef::of::<FakeAsr>,
     NodeDef::of::<FakeLlm>,
     NodeDef::of::<FakeTts>,
     NodeDef::of::<Llm>,
+    NodeDef::of::<SpeakerLabels>,
     NodeDef::of::<Translate>,
     NodeDef::of::<Tts>,
     NodeDef::of::<Vad>,

@@ -9,8 +9,8 @@ use super::*;
 use crate::{
     Affine, AudioBlock, Camera, ColorMatrix, ColorRange, Colorimetry, DistortionModel, Features,
     Gain, HeardWord, Image, Imu, Interruption, KeywordEvent, PAYLOADS, PixelFormat, Played,
-    PointCloud, Pose, SampleRate, SpeechEvent, SpeechEventKind, Text, ToolMessage, Transcript,
-    Transform, Transforms, TurnEvent, TurnEventKind, Word,
+    PointCloud, Pose, SampleRate, SpeakerTurn, SpeakerTurns, SpeechEvent, SpeechEventKind, Text,
+    ToolMessage, Transcript, Transform, Transforms, TurnEvent, TurnEventKind, Word,
     vision::{Depth, Embedding, Mask},
 };
 
@@ -154,8 +154,15 @@ fn messages() -> Vec<Encoded> {
         text: text.to_owned(),
         start: Timestamp(start),
         end: Timestamp(i64::MAX),
+        speaker: u32::try_from(start).ok(),
     };
     let words = vec![word("stop", i64::MIN), word("", 7)];
+    let turn = |speaker, has_ended| SpeakerTurn {
+        speaker,
+        start: Timestamp(i64::MIN),
+        end: Timestamp(7),
+        has_ended,
+    };
     let imu = Imu {
         angular_velocity_rad_s: [0.1, NAN, -0.0],
         acceleration_m_s2: [f32::INFINITY, 1e-42, 9.81],
@@ -179,6 +186,10 @@ fn messages() -> Vec<Encoded> {
             PartialEq::eq,
         ),
         Encoded::new(Transcript::default(), PartialEq::eq),
+        Encoded::new(
+            SpeakerTurns { turns: vec![turn(0, true), turn(u32::MAX, false)] },
+            PartialEq::eq,
+        ),
         Encoded::new(Text { turn: 7, text: "Hey!".to_owned(), is_last: false }, PartialEq::eq),
         Encoded::new(
             Word { turn: 1, text: "hey".to_owned(), duration, position: u32::MAX },

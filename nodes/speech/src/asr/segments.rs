@@ -237,6 +237,7 @@ impl Recognized {
             text: word.text.clone(),
             start: at + word.start,
             end: at + word.end,
+            ..HeardWord::default()
         }));
         transcript.language.push_str(&self.language);
     }

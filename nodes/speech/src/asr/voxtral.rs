@@ -9,8 +9,11 @@ use afferent_runtime::{Input, ModelFile};
 use afferent_text::{DecodeStream, Tokenizer};
 
 use super::word_builder::{TimedWord, WordBuilder};
-use super::{AsrParams, mel::WhisperMel, recognizer::Recognizer, transcripts::Transcripts};
-use crate::programs::{Programs, Step, argmax};
+use super::{AsrParams, recognizer::Recognizer, transcripts::Transcripts};
+use crate::{
+    mel::WhisperMel,
+    programs::{Programs, Step, argmax},
+};
 
 /// Name of the contract in `model.yaml`.
 const CONTRACT: &str = "voxtral_realtime";
@@ -340,7 +343,7 @@ impl Voxtral {
 
 fn heard(word: TimedWord<Timestamp>) -> HeardWord {
     let TimedWord { text, start, end } = word;
-    HeardWord { text, start, end }
+    HeardWord { text, start, end, ..HeardWord::default() }
 }
 
 /// Positions from `first` on.

@@ -245,7 +245,7 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::asr::mel::WhisperMel;
+    use crate::mel::WhisperMel;
 
     /// Programs of random weights in the forms of the public exporters, and what transformers
     /// generates; see `tools/stand_ins/whisper.py`.

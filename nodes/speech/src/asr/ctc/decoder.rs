@@ -166,7 +166,7 @@ impl Decoder {
                 before.end = before.end.min(start.max(before.start));
             }
             let end = clock.word_end(last);
-            words.push(HeardWord { text, start, end: end.max(start) });
+            words.push(HeardWord { text, start, end: end.max(start), ..HeardWord::default() });
         };
         match &mut self.search {
             Search::Beam(search) => {

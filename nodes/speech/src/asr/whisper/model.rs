@@ -5,7 +5,7 @@ use afferent_graph::NodeError;
 use afferent_runtime::{Input, ModelFile};
 
 use crate::{
-    asr::mel::WhisperMel,
+    mel::WhisperMel,
     programs::{Programs, Step, is_float},
     seq2seq::{Decoder, DecoderForm},
 };
