@@ -303,6 +303,19 @@ const PUBLISHED: &[Published] = &[
         checked: "vectors with transformers",
     },
     Published {
+        family: "text classification (BERT)",
+        source: "optimum form, with `id2label`",
+        files: &[
+            (at!("speech", "classify_text/dynamic.pte"), "model.pte"),
+            (at!("speech", "classify_text/config.json"), "config.json"),
+            (at!("text", "wordpiece.json"), "tokenizer.json"),
+        ],
+        options: &[],
+        contract: "text_classes",
+        node: "classify_text",
+        checked: "probabilities with PyTorch",
+    },
+    Published {
         family: "YOLO detection",
         source: "Ultralytics",
         files: &[(at!("vision", "dense.pte"), "model.pte")],

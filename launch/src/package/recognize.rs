@@ -58,7 +58,7 @@ pub(super) fn contracts(
         found.retain(|one| one.task == task);
     }
     if found.is_empty() {
-        found = speech::recognize(&programs);
+        found = speech::recognize(&programs, companions.labels.len());
     }
     match programs.as_slice() {
         [(_, file)] if found.is_empty() => of_program(file),

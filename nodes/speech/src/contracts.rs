@@ -6,6 +6,7 @@ use afferent_runtime::ModelFile;
 
 use crate::{
     asr::{transducer, voxtral, whisper},
+    classify_text,
     diarize::sortformer,
     embed_text,
     programs::Step,
@@ -22,6 +23,7 @@ pub const ACCEPTED: &[&str] = &[
     "asr, Whisper: encoder(mel[1, 80 or 128, 3000]) or encode(f32[samples]), and text_decoder(i64[1, 1], \
      rows, i64[1]), decode(i64[1, n], i64[n], rows), decoder(i64[1, n], rows), or forward of programs \
      encoder and decoder",
+    "classify_text: (i64[1, n], i64[1, n]) -> [1, classes], with the names of the classes",
     "embed_text: (i64[1, n], i64[1, n]) -> [1, dimensions]",
     "tts, Supertonic: duration_predictor, text_encoder, vector_estimator and vocoder, as methods or programs",
     "tts, Kokoro: programs duration_predictor and synthesizer",
@@ -35,8 +37,8 @@ pub const ACCEPTED: &[&str] = &[
 ];
 
 /// Contracts that the programs of a model may have, each with its role; the role of a single program is
-/// empty.
-pub fn recognize(programs: &[(&str, &ModelFile)]) -> Vec<Contract> {
+/// empty. The model has `labels` names of classes, 0 if they are not known.
+pub fn recognize(programs: &[(&str, &ModelFile)], labels: usize) -> Vec<Contract> {
     let contract = |node, task, contract, has_labels| Contract { node, task, contract, has_labels };
     let speech = |name| contract("asr", "speech_recognition", name, false);
     let found = transducer::contract(programs).or_else(|| voxtral::contract(programs));
@@ -55,6 +57,9 @@ pub fn recognize(programs: &[(&str, &ModelFile)]) -> Vec<Contract> {
     }
     if programs.len() > 1 {
         return Vec::new();
+    }
+    if let Some(name) = classify_text::contract(programs, labels) {
+        return vec![contract("classify_text", "text_classification", name, true)];
     }
     if let Some(name) = embed_text::contract(programs) {
         return vec![contract("embed_text", "text_embedding", name, false)];

@@ -2,13 +2,14 @@
 
 use std::path::PathBuf;
 
-use afferent_core::{ScalarType, TensorView, read_floats};
 use afferent_graph::{Cx, Node, NodeError, OpenCx, Port, Weight, params, ports};
 use afferent_messages::{Text, vision::Embedding};
-use afferent_runtime::{Input, ModelFile};
-use afferent_text::Tokenizer;
+use afferent_runtime::ModelFile;
 
-use crate::programs::{Programs, Step, is_float};
+use crate::{
+    programs::{Programs, Step},
+    text_encoder::{self, TextEncoder},
+};
 
 params! {
     /// Settings of [`EmbedText`].
@@ -34,32 +35,15 @@ params! {
 ///
 /// Latency: one run of the model.
 pub struct EmbedText {
-    programs: Programs,
-    step: Step,
-    tokenizer: Tokenizer,
+    encoder: TextEncoder,
     prefix: String,
     normalize: bool,
     space: String,
-    form: Form,
     values: Vec<f32>,
-}
-
-/// Form of the inputs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Form {
-    /// Most tokens.
-    most: usize,
-    /// True if the program takes this number of tokens only.
-    is_fixed: bool,
-    has_mask: bool,
-    /// Token that fills up a text.
-    pad: u32,
 }
 
 /// Name of the contract in `model.yaml`.
 const CONTRACT: &str = "text_embedding";
-/// Names of tokens that fill up a text.
-const PADS: [&str; 4] = ["[PAD]", "<pad>", "<|pad|>", "<|endoftext|>"];
 
 ports! {
     impl EmbedText {
@@ -72,19 +56,14 @@ ports! {
 
 /// The method `forward`, if it embeds text.
 fn method(programs: &[(&str, &ModelFile)]) -> Option<Step> {
-    let step = Step::find(programs, &["forward"])?;
-    let is_long = |index: usize| step.input_dtype(index) == ScalarType::Long;
-    let is_input = (step.has_inputs(&["i2", "i2"]) && is_long(1)) || step.has_inputs(&["i2"]);
-    let output = step.signature.tensor_outputs()?;
-    let [output] = output.as_slice() else { return None };
-    let [1, most] = *step.input_sizes(0) else { return None };
-    let is_output = match *output.sizes.as_slice() {
+    let step = text_encoder::method(programs)?;
+    let is_output = match *step.output_sizes(0) {
         [_] | [1, _] => true,
         // A vector for each token; the text of a language model has more values than this.
-        [1, vectors, _] => vectors == most,
+        [1, vectors, _] => step.input_sizes(0) == [1, vectors],
         _ => false,
     };
-    (is_input && is_long(0) && is_output && is_float(output.dtype)).then_some(step)
+    is_output.then_some(step)
 }
 
 /// Contract of the programs, if they embed text: with a mask, which tells them from language models.
@@ -97,36 +76,13 @@ pub(crate) fn contract(programs: &[(&str, &ModelFile)]) -> Option<&'static str> 
 impl EmbedText {
     /// Runs the model on `text`. Returns the number of vectors.
     fn embed(&mut self, text: &str) -> Result<usize, NodeError> {
-        let ids = self.tokenizer.encode_with_special(&format!("{}{text}", self.prefix));
-        let ids = ids.map_err(|error| self.programs.error(error.to_string()))?;
-        let Form { most, is_fixed, has_mask, pad } = self.form;
-        let mut ids: Vec<i64> = ids.into_iter().map(i64::from).collect();
-        if ids.len() > most {
-            let found = ids.len();
-            tracing::warn!(
-                "embed_text: the text has {found} tokens, the model takes {most}: it is cut"
-            );
-            // The last token of a text, such as [SEP], stays.
-            ids.drain(most - 1..found - 1);
-        }
-        let count = ids.len();
-        let mut mask = vec![1_i64; count];
-        if is_fixed {
-            ids.resize(most, i64::from(pad));
-            mask.resize(most, 0);
-        }
-        let sizes = [1, ids.len()];
-        let ids = Input::Tensor(TensorView::new(&sizes, &ids)?);
-        let inputs = [ids, Input::Tensor(TensorView::new(&sizes, &mask)?)];
-        let inputs = if has_mask { &inputs[..] } else { &inputs[..1] };
-        let outputs = self.programs.run(&self.step, inputs)?;
-        let result = outputs.tensor(0)?;
-        read_floats(&result, &mut self.values)?;
-        match *result.sizes() {
+        let found = self.encoder.run(&format!("{}{text}", self.prefix), &mut self.values)?;
+        match *found.sizes.as_slice() {
             // Vectors of padding are dropped.
             [1, vectors, dimensions] => {
-                self.values.truncate(count.min(vectors) * dimensions);
-                Ok(count.min(vectors))
+                let count = found.tokens.min(vectors);
+                self.values.truncate(count * dimensions);
+                Ok(count)
             }
             _ => Ok(1),
         }
@@ -147,7 +103,7 @@ impl Node for EmbedText {
     }
 
     fn open(params: EmbedTextParams, cx: &OpenCx) -> Result<Self, NodeError> {
-        let mut programs = Programs::open(&params.model, "text_embedding", cx)?;
+        let programs = Programs::open(&params.model, "text_embedding", cx)?;
         let Some(step) = method(&programs.files()) else {
             return Err(programs.error(format!(
                 "forward(ids i64[1, n], mask i64[1, n]) -> [1, dimensions] was expected; the package has {}",
@@ -155,28 +111,12 @@ impl Node for EmbedText {
             )));
         };
         programs.expect_contract(CONTRACT)?;
-        let tokenizer = programs.tokenizer()?;
-        programs.load(&step)?;
-        let [_, most] = *step.input_sizes(0) else {
-            return Err(programs.error("the ids are not [1, n]"));
-        };
-        if most < 2 {
-            return Err(
-                programs.error(format!("it takes {most} tokens; it must take two at least"))
-            );
-        }
-        let inputs = step.signature.inputs.len();
-        let is_fixed = step.signature.tensor_inputs().is_some_and(|all| all[0].is_static);
-        let pad = PADS.iter().find_map(|name| tokenizer.token_id(name)).unwrap_or(0);
         let space = params.space.unwrap_or_else(|| programs.package.manifest.name.clone());
         Ok(Self {
-            programs,
-            step,
-            tokenizer,
+            encoder: TextEncoder::new(programs, step)?,
             prefix: params.prefix,
             normalize: params.normalize,
             space,
-            form: Form { most, is_fixed, has_mask: inputs > 1, pad },
             values: Vec::new(),
         })
     }

@@ -5,6 +5,7 @@
 //! | [`Vad`] | voice activity detection |
 //! | [`WakeWord`] | detects wake words and spoken commands |
 //! | [`Asr`] | speech recognition: CTC, Whisper, Parakeet, Voxtral Realtime |
+//! | [`ClassifyText`] | tells the classes of texts |
 //! | [`Diarize`] | who speaks when: Sortformer |
 //! | [`SpeakerLabels`] | speakers of the words of transcripts |
 //! | [`Llm`] | answers with a language model, with tool calls |
@@ -22,6 +23,7 @@
 //! To add a node, write `src/<node>.rs` and add its lines below.
 
 mod asr;
+mod classify_text;
 pub mod contracts;
 mod diarize;
 mod embed_text;
@@ -36,6 +38,7 @@ mod recurrent;
 mod script;
 mod seq2seq;
 mod speaker_labels;
+mod text_encoder;
 mod translate;
 mod tts;
 mod vad;
@@ -44,6 +47,7 @@ mod wake_word;
 use afferent_graph::{NodeDef, NodeEntry};
 
 pub use asr::{Asr, AsrParams, AsrTask};
+pub use classify_text::{ClassifyText, ClassifyTextParams, TextScores};
 pub use diarize::{Diarize, DiarizeParams};
 pub use embed_text::{EmbedText, EmbedTextParams};
 pub use fake_asr::{FakeAsr, FakeAsrParams, Listen};
@@ -59,6 +63,7 @@ pub use wake_word::{WakeWord, WakeWordParams};
 /// All nodes of this crate, in alphabetical order.
 pub const NODES: &[NodeEntry] = &[
     NodeDef::of::<Asr>,
+    NodeDef::of::<ClassifyText>,
     NodeDef::of::<Diarize>,
     NodeDef::of::<EmbedText>,
     NodeDef::of::<FakeAsr>,

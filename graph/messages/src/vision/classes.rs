@@ -1,4 +1,4 @@
-//! Classes of images.
+//! Classes of images and texts.
 
 use std::sync::Arc;
 
@@ -6,10 +6,10 @@ use super::count;
 use crate::{Cdr, CdrMessage, cdr::ros_header};
 use afferent_graph::{Field, OnFull, Payload, RecordCodec, WireCodec};
 
-/// Classes of an image, the most probable first (ROS `vision_msgs/Classification`).
+/// Classes of an image or a text, the most probable first (ROS `vision_msgs/Classification`).
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Classes {
-    /// Coordinate frame of the camera.
+    /// Coordinate frame of the camera; empty for a text.
     pub frame_id: String,
     /// The classes that the node reports.
     pub classes: Vec<Class>,
