@@ -46,6 +46,7 @@ const SENTENCE_PIECE: (&str, &str) = (at!("text", "bpe.model"), "tokenizer.model
 const TOKENS: &str = "token for token with transformers";
 const LOOP: &str =
     "token for token, time for time with the loop of the reference runner in PyTorch";
+const SEEN: &str = "token for token with the loop of the reference runner in PyTorch";
 const LOGITS: &str = "logits with PyTorch, conversations of 100 turns with fresh runs";
 const VOICES: &str = "audio and times with the loop of the source in PyTorch";
 const BOXES: &str = "boxes and masks with the post-processing of the source in PyTorch";
@@ -314,6 +315,44 @@ const PUBLISHED: &[Published] = &[
         contract: "text_classes",
         node: "classify_text",
         checked: "probabilities with PyTorch",
+    },
+    Published {
+        family: "vision-language model (LLaVA, Gemma 3)",
+        source: "ExecuTorch MultimodalRunner",
+        files: &[
+            (at!("vision", "vlm/executorch/model.pte"), "model.pte"),
+            (at!("vision", "vlm/tokenizer.json"), "tokenizer.json"),
+        ],
+        options: &[],
+        contract: "vlm",
+        node: "caption",
+        checked: SEEN,
+    },
+    Published {
+        family: "vision-language model (SmolVLM, Gemma 3)",
+        source: "optimum-executorch",
+        files: &[
+            (at!("vision", "vlm/optimum/model.pte"), "model.pte"),
+            (at!("vision", "vlm/tokenizer.json"), "tokenizer.json"),
+            (at!("vision", "vlm/chat_template.jinja"), "chat_template.jinja"),
+        ],
+        options: &[],
+        contract: "vlm",
+        node: "caption",
+        checked: SEEN,
+    },
+    Published {
+        family: "vision-language model (LFM2.5-VL)",
+        source: "react-native-executorch from 0.9",
+        files: &[
+            (at!("vision", "vlm/rne/model.pte"), "lfm2_5_vl_xnnpack_8da4w.pte"),
+            (at!("vision", "vlm/tokenizer.json"), "tokenizer.json"),
+            (at!("vision", "vlm/chat_template.jinja"), "chat_template.jinja"),
+        ],
+        options: &[],
+        contract: "vlm",
+        node: "caption",
+        checked: SEEN,
     },
     Published {
         family: "YOLO detection",

@@ -111,6 +111,9 @@ fn of_program(file: &ModelFile) -> Vec<Contract> {
         let options = ContractOptions { method: Some(method.to_owned()), ..Default::default() };
         afferent_text::Contract::with_options(file, &options).is_ok()
     };
+    if let Some(contract) = contracts::recognize_methods(file) {
+        return vec![contract];
+    }
     let is_language_model = afferent_text::Contract::from_file(file).is_ok()
         || file.program().method_names().any(reads_text);
     if is_language_model { contract("llm", "chat", "llama") } else { Vec::new() }
@@ -120,6 +123,7 @@ fn spec(tensor: &TensorContents) -> TensorSpec {
     let dtype = match tensor.dtype {
         "f32" => ScalarType::Float,
         "f16" => ScalarType::Half,
+        "bf16" => ScalarType::BFloat16,
         "u8" => ScalarType::Byte,
         "i32" => ScalarType::Int,
         "i64" => ScalarType::Long,

@@ -14,7 +14,7 @@ use afferent_graph::{
     Cx, Node, NodeError, OpenCx, Port, Timestamp, Weight, choices, params, ports,
 };
 use afferent_messages::{Played, Text, ToolMessage, Word};
-use afferent_text::TextError;
+use afferent_text::{SamplingOverrides, TextError};
 
 use dialogue::{Dialogue, Generated};
 use settings::{Settings, Thinking};
@@ -285,12 +285,14 @@ impl Node for Llm {
             prompt_cache: params.prompt_cache.clone(),
             draft_tokens: usize::try_from(params.draft_tokens).unwrap_or(1),
             max_new: usize::try_from(params.max_new).unwrap_or(usize::MAX),
-            temperature: params.temperature,
-            top_p: params.top_p,
-            top_k: params.top_k,
-            min_p: params.min_p,
-            repetition_penalty: params.repetition_penalty,
-            seed: params.seed,
+            sampling: SamplingOverrides {
+                temperature: params.temperature,
+                top_p: params.top_p,
+                top_k: params.top_k,
+                min_p: params.min_p,
+                repetition_penalty: params.repetition_penalty,
+                seed: u64::from(params.seed),
+            },
             stop: params.stop.clone(),
             thinking: params.thinking,
             constrain_calls: params.constrain_calls,

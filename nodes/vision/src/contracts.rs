@@ -2,9 +2,11 @@
 
 use afferent_core::ScalarType;
 use afferent_package::Contract;
+use afferent_runtime::ModelFile;
 
 use crate::{
     body_pose::layout::Layout as Pose,
+    caption::files::Encoder,
     detect::layout::Layout as Objects,
     model_image::InputShape,
     segment::layout::{Boxes, Layout as Masks},
@@ -26,6 +28,8 @@ pub struct TensorSpec {
 pub const ACCEPTED: &[&str] = &[
     "body_pose: image -> [1, keypoints, bins * width] and [1, keypoints, bins * height], [1, 5 + 3 * \
      keypoints, boxes], or [1, boxes, 6 + 3 * keypoints]",
+    "caption: vision_encoder(image) -> [1, rows, width], token_embedding(i64[1, n]) -> [1, n, width], and \
+     text_decoder([1, n, width], i64 positions)",
     "classify: image -> [1, classes]",
     "depth: image -> [1, height, width] or [1, 1, height, width]",
     "detect: image -> [1, 4 + classes, boxes], [1, boxes, 6], [boxes, 4] with [boxes] and [boxes], or [1, \
@@ -106,6 +110,12 @@ pub fn recognize(inputs: &[TensorSpec], outputs: &[TensorSpec], labels: usize) -
         _ => {}
     }
     found
+}
+
+/// Contract of a program of a vision-language model, by its methods.
+pub fn recognize_methods(file: &ModelFile) -> Option<Contract> {
+    let is_found = Encoder::read(file, usize::MAX).is_ok_and(|encoder| encoder.fits(file));
+    is_found.then_some(contract("caption", "image_text", "vlm", false))
 }
 
 /// Contracts of palm detectors and of landmarks of a hand.

@@ -48,6 +48,16 @@ fn letterbox(image: [usize; 2], size: [usize; 2]) -> Affine {
     resized(image, new.map(|side| side as usize), border)
 }
 
+/// Size of an image that is resized with its aspect ratio to fit into `largest`, each side rounded and at
+/// least one pixel.
+pub fn longest_side(image: [usize; 2], largest: [usize; 2]) -> [usize; 2] {
+    let ratio = (largest[0] as f64 / image[0] as f64).min(largest[1] as f64 / image[1] as f64);
+    [0, 1].map(|axis| {
+        let side = (image[axis] as f64 * ratio).round_ties_even() as usize;
+        side.clamp(1, largest[axis])
+    })
+}
+
 /// As `Resize` and `CenterCrop` of torchvision: the image is resized so that `size` is the share
 /// `fraction` of the side that it fills first, and its middle is kept. `fraction` is above 0 and at
 /// most 1, such as 0.875 for 224 of 256 pixels.

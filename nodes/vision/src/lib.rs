@@ -3,6 +3,7 @@
 //! | node | purpose |
 //! |---|---|
 //! | [`BodyPose`] | finds the joints of bodies in images with a model |
+//! | [`Caption`] | answers questions about images with a vision-language model |
 //! | [`Classify`] | tells the classes of images with a model |
 //! | [`Depth`] | estimates the depth of every pixel of an image with a model |
 //! | [`Describe`] | answers questions about objects and text in images |
@@ -31,8 +32,10 @@
 mod assignment;
 mod body_pose;
 pub mod boxes;
+mod caption;
 mod classify;
 pub mod contracts;
+mod corners;
 mod depth;
 mod describe;
 mod detect;
@@ -62,6 +65,7 @@ mod yolo_rows;
 use afferent_graph::{NodeDef, NodeEntry};
 
 pub use body_pose::{BodyPose, BodyPoseParams};
+pub use caption::{Caption, CaptionParams};
 pub use classify::{Classify, ClassifyParams};
 pub use depth::{Depth, DepthParams};
 pub use describe::{Describe, DescribeParams};
@@ -81,6 +85,7 @@ pub use undistort::Undistort;
 /// All nodes of this crate, in alphabetical order.
 pub const NODES: &[NodeEntry] = &[
     NodeDef::of::<BodyPose>,
+    NodeDef::of::<Caption>,
     NodeDef::of::<Classify>,
     NodeDef::of::<Depth>,
     NodeDef::of::<Describe>,

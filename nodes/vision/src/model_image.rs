@@ -3,9 +3,9 @@
 //! [`ModelImage`] is the one owner of this mapping: it resizes, converts and normalizes an image in one
 //! pass, and knows where a point of the model lies in the image and in its source.
 
-use afferent_core::{Error, ScalarType, Tensor, TensorView, f16};
+use afferent_core::{Error, ScalarType, Tensor, TensorView, bf16, f16};
 use afferent_messages::{Affine, Image, vision::Box2d};
-use afferent_package::{Color, ImageInput, Resampling, Resize};
+use afferent_package::{Color, ImageInput, Pad, Resampling, Resize};
 use afferent_simd::{
     Isa,
     image::{Channels, Order, Plan, Sampling, Source, Target},
@@ -13,7 +13,8 @@ use afferent_simd::{
 
 use crate::{
     boxes::Edges,
-    fit::{Fit, crop},
+    corners::Corners,
+    fit::{Fit, crop, longest_side},
     pixels::{source_of, with_planes},
 };
 
@@ -35,7 +36,7 @@ pub struct InputShape {
     pub is_interleaved: bool,
     /// Dimensions of `[1, ...]` in the order of their strides.
     pub dim_order: [u8; 4],
-    /// `f32`, `f16` or `u8`.
+    /// `f32`, `f16`, `bf16` or `u8`.
     pub dtype: ScalarType,
 }
 
@@ -50,10 +51,11 @@ impl InputShape {
             format!(
                 "the input {sizes:?} of {dtype:?} is not an image; it must be [1, 3, height, width], \
                  [1, height, width, 3], the same without the first dimension, or with 1 channel, of \
-                 f32, f16 or u8"
+                 f32, f16, bf16 or u8"
             )
         };
-        if !matches!(dtype, ScalarType::Float | ScalarType::Half | ScalarType::Byte) {
+        let is_float = matches!(dtype, ScalarType::Float | ScalarType::Half | ScalarType::BFloat16);
+        if !is_float && dtype != ScalarType::Byte {
             return Err(wrong());
         }
         let unsupported = || format!("the input {sizes:?} has the dim order {dim_order:?}");
@@ -104,18 +106,23 @@ impl InputShape {
         }
     }
 
-    /// A tensor of zeros of this shape.
-    fn zeros(&self) -> Result<Tensor, Error> {
+    /// Sizes of the tensor.
+    fn sizes(&self) -> Vec<usize> {
         let sizes = match self.is_channels_last {
             true => [1, self.height, self.width, self.channels],
             false => [1, self.channels, self.height, self.width],
         };
+        sizes[usize::from(!self.is_batch)..].to_vec()
+    }
+
+    /// A tensor of zeros of this shape.
+    fn zeros(&self) -> Result<Tensor, Error> {
         let dims = self.dim_order.iter().copied();
-        let (sizes, dim_order): (_, Vec<u8>) = match self.is_batch {
-            true => (&sizes[..], dims.collect()),
-            false => (&sizes[1..], dims.filter(|dim| *dim > 0).map(|dim| dim - 1).collect()),
+        let dim_order: Vec<u8> = match self.is_batch {
+            true => dims.collect(),
+            false => dims.filter(|dim| *dim > 0).map(|dim| dim - 1).collect(),
         };
-        let mut tensor = Tensor::try_zeros(self.dtype, sizes)?;
+        let mut tensor = Tensor::try_zeros(self.dtype, &self.sizes())?;
         tensor.set_dim_order(&dim_order)?;
         Ok(tensor)
     }
@@ -128,6 +135,27 @@ struct Cells {
 }
 
 impl Cells {
+    /// Fills the pixels where `is_filled` of their column and row.
+    fn fill_where<T: Copy>(
+        &self,
+        all: &mut [T],
+        values: [T; 3],
+        is_filled: impl Fn(usize, usize) -> bool,
+    ) {
+        let InputShape { width, height, channels, is_interleaved, .. } = self.shape;
+        let pixels = (0..height).flat_map(|y| (0..width).map(move |x| (x, y)));
+        for (at, _) in pixels.enumerate().filter(|(_, (x, y))| is_filled(*x, *y)) {
+            for (channel, value) in values.iter().enumerate().take(channels) {
+                let place = if is_interleaved {
+                    at * channels + channel
+                } else {
+                    at + channel * width * height
+                };
+                all[place] = *value;
+            }
+        }
+    }
+
     fn fill<T: Copy>(&self, all: &mut [T], values: [T; 3]) {
         let InputShape { width, channels, is_interleaved, .. } = self.shape;
         if is_interleaved {
@@ -147,9 +175,14 @@ impl Cells {
 
 /// Prepares images for a model.
 pub struct ModelImage {
+    /// Shape of the input; with [`Resize::LongestSide`], that of the last image.
     shape: InputShape,
+    /// Largest width and height.
+    largest: [usize; 2],
     settings: ImageInput,
     input: Tensor,
+    /// Color of the corners, if the border has it.
+    corners: Option<Corners>,
     /// Tables for the last size of images.
     plan: Option<(Source, Affine, Plan)>,
     /// Where pixels of the last input lie in its image.
@@ -167,6 +200,20 @@ impl ModelImage {
     /// # Errors
     /// The setting that does not match the shape, or that the memory is too small.
     pub fn new(shape: InputShape, settings: &ImageInput) -> Result<Self, String> {
+        if settings.resize == Some(Resize::LongestSide) {
+            return Err(format!(
+                "image.resize is longest_side, but the program takes images of {} x {} only",
+                shape.width, shape.height
+            ));
+        }
+        Self::with_sizes(shape, settings)
+    }
+
+    /// As [`ModelImage::new`], for an input whose sides may also be smaller than those of `shape`.
+    ///
+    /// # Errors
+    /// As [`ModelImage::new`].
+    pub fn with_sizes(shape: InputShape, settings: &ImageInput) -> Result<Self, String> {
         if let Some([width, height]) = settings.size
             && [width, height] != [shape.width, shape.height]
         {
@@ -178,7 +225,7 @@ impl ModelImage {
         let default = ImageInput {
             resize: Some(Resize::Letterbox),
             crop_fraction: Some(1.0),
-            pad: Some(114.0),
+            pad: Some(Pad::Value(114.0)),
             color: Some(if shape.channels == 1 { Color::Gray } else { Color::Rgb }),
             scale: Some(1.0 / 255.0),
             mean: Some([0.0; 3]),
@@ -195,11 +242,21 @@ impl ModelImage {
             ));
         }
         let input = shape.zeros().map_err(|error| error.to_string())?;
-        let (to_image, to_source) = (Affine::IDENTITY, Affine::IDENTITY);
-        Ok(Self { shape, settings, input, plan: None, to_image, to_source, size: [0; 2] })
+        let corners = (settings.pad == Some(Pad::Corners)).then(Corners::default);
+        Ok(Self {
+            shape,
+            largest: [shape.width, shape.height],
+            settings,
+            input,
+            corners,
+            plan: None,
+            to_image: Affine::IDENTITY,
+            to_source: Affine::IDENTITY,
+            size: [0; 2],
+        })
     }
 
-    /// Shape of the input.
+    /// Shape of the input; with [`Resize::LongestSide`], that of the last image.
     pub fn shape(&self) -> &InputShape {
         &self.shape
     }
@@ -209,6 +266,14 @@ impl ModelImage {
     /// # Errors
     /// [`ModelImage::prepare_region`].
     pub fn prepare(&mut self, image: &Image) -> Result<TensorView<'_>, String> {
+        if self.settings.resize == Some(Resize::LongestSide) {
+            let [width, height] = longest_side([image.width(), image.height()], self.largest);
+            if [width, height] != [self.shape.width, self.shape.height] {
+                (self.shape.width, self.shape.height) = (width, height);
+                self.input.resize(&self.shape.sizes()).map_err(|error| error.to_string())?;
+                self.plan = None;
+            }
+        }
         let fit = self.fit(image.width(), image.height());
         self.prepare_region(image, &fit)
     }
@@ -237,11 +302,43 @@ impl ModelImage {
         let (isa, input) = (Isa::best(), &mut self.input);
         let run = with_planes(image, |planes| match self.shape.dtype {
             ScalarType::Half => input.data_mut::<f16>().map(|out| plan.run(isa, planes, out)),
+            ScalarType::BFloat16 => input.data_mut::<bf16>().map(|out| plan.run(isa, planes, out)),
             ScalarType::Byte => input.data_mut::<u8>().map(|out| plan.run(isa, planes, out)),
             _ => input.data_mut::<f32>().map(|out| plan.run(isa, planes, out)),
         });
         run.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
+        if let Some(corners) = &mut self.corners {
+            let color = corners.color(image, self.settings.color)?;
+            self.fill_border(color)?;
+        }
         Ok(self.input.view())
+    }
+
+    /// Fills what lies outside of the image with the color `pad`, from 0 to 255 in each channel.
+    fn fill_border(&mut self, pad: [f32; 3]) -> Result<(), String> {
+        let (shape, to_image) = (self.shape, self.to_image);
+        let [width, height] = self.size.map(|side| side as f64);
+        let is_outside = |x: usize, y: usize| {
+            let [x, y] = to_image.apply([x as f64 + 0.5, y as f64 + 0.5]);
+            x < 0.0 || y < 0.0 || x >= width || y >= height
+        };
+        let values = [0, 1, 2].map(|channel| self.normalized(pad[channel], channel));
+        let Self { input, .. } = self;
+        let cells = Cells { shape, first: 0 };
+        let filled = match shape.dtype {
+            ScalarType::Half => input
+                .data_mut()
+                .map(|all| cells.fill_where(all, values.map(f16::from_f32), is_outside)),
+            ScalarType::BFloat16 => input
+                .data_mut()
+                .map(|all| cells.fill_where(all, values.map(bf16::from_f32), is_outside)),
+            ScalarType::Byte => {
+                let values = values.map(|value| value.round_ties_even() as u8);
+                input.data_mut().map(|all| cells.fill_where(all, values, is_outside))
+            }
+            _ => input.data_mut().map(|all| cells.fill_where(all, values, is_outside)),
+        };
+        filled.map_err(|error| error.to_string())
     }
 
     /// Makes the input of the model from a region, as [`ModelImage::prepare_region`], but only its
@@ -267,6 +364,9 @@ impl ModelImage {
             ScalarType::Half => {
                 input.data_mut().map(|all| cells.fill(all, border.map(f16::from_f32)))
             }
+            ScalarType::BFloat16 => {
+                input.data_mut().map(|all| cells.fill(all, border.map(bf16::from_f32)))
+            }
             ScalarType::Byte => {
                 input.data_mut().map(|all| cells.fill(all, border.map(|value| value as u8)))
             }
@@ -278,11 +378,25 @@ impl ModelImage {
 
     /// Value of the border in a channel of the input.
     fn border(&self, channel: usize) -> f32 {
+        self.normalized(self.pad(), channel)
+    }
+
+    /// Value of the border before the normalization; 0 where it is filled later.
+    fn pad(&self) -> f32 {
+        match self.settings.pad {
+            Some(Pad::Value(value)) => value,
+            Some(Pad::Corners) => 0.0,
+            None => 114.0,
+        }
+    }
+
+    /// The value `value`, from 0 to 255, in a channel of the input.
+    fn normalized(&self, value: f32, channel: usize) -> f32 {
         let settings = &self.settings;
-        let (pad, scale) = (settings.pad.unwrap_or(114.0), settings.scale.unwrap_or(1.0 / 255.0));
+        let scale = settings.scale.unwrap_or(1.0 / 255.0);
         let of =
             |values: Option<[f64; 3]>, default: f64| values.map_or(default, |all| all[channel]);
-        ((f64::from(pad) * scale - of(settings.mean, 0.0)) / of(settings.std, 1.0)) as f32
+        ((f64::from(value) * scale - of(settings.mean, 0.0)) / of(settings.std, 1.0)) as f32
     }
 
     /// Map from pixels of the last input to those of its image.
@@ -299,7 +413,8 @@ impl ModelImage {
     pub fn fit(&self, width: usize, height: usize) -> Affine {
         let (image, size) = ([width, height], [self.shape.width, self.shape.height]);
         match self.settings.resize {
-            Some(Resize::Stretch) => Fit::Stretch.to_image(image, size),
+            // The size has the aspect ratio.
+            Some(Resize::Stretch | Resize::LongestSide) => Fit::Stretch.to_image(image, size),
             Some(Resize::Crop) => crop(image, size, self.settings.crop_fraction.unwrap_or(1.0)),
             Some(Resize::Letterbox) | None => Fit::Letterbox.to_image(image, size),
         }
@@ -318,7 +433,7 @@ impl ModelImage {
             height: self.shape.height,
             channels,
             order: if self.shape.is_interleaved { Order::Nhwc } else { Order::Nchw },
-            pad: settings.pad.unwrap_or(114.0),
+            pad: self.pad(),
             scale: settings.scale.unwrap_or(1.0 / 255.0),
             mean: settings.mean.unwrap_or([0.0; 3]),
             std: settings.std.unwrap_or([1.0; 3]),
@@ -455,7 +570,7 @@ mod tests {
     #[test]
     fn columns_after_a_strip_have_the_value_of_the_border() {
         let settings = ImageInput {
-            pad: Some(127.5),
+            pad: Some(Pad::Value(127.5)),
             mean: Some([0.5, 0.0, 0.5]),
             std: Some([0.5; 3]),
             ..ImageInput::default()
@@ -484,6 +599,96 @@ mod tests {
         check(&[0, 1, 2, 3], ScalarType::Float);
         check(&[0, 2, 3, 1], ScalarType::Float);
         check(&[0, 1, 2, 3], ScalarType::Half);
+    }
+
+    #[test]
+    fn the_longest_side_has_the_size_without_a_border() {
+        let settings = ImageInput {
+            resize: Some(Resize::LongestSide),
+            scale: Some(1.0),
+            ..ImageInput::default()
+        };
+        let told = ModelImage::new(shape(16, 16), &settings).err().unwrap();
+        assert!(told.contains("takes images of 16 x 16 only"), "{told}");
+        let shape = InputShape::of(&[3, 16, 16], &[0, 1, 2], ScalarType::Byte).unwrap();
+        let mut model = ModelImage::with_sizes(shape, &settings).unwrap();
+        for (size, expected) in
+            [([32, 24], [3, 12, 16]), ([10, 20], [3, 16, 8]), ([16, 16], [3, 16, 16])]
+        {
+            let image = image(size[0], size[1]);
+            let input = model.prepare(&image).unwrap();
+            assert_eq!(input.sizes(), expected, "{size:?}");
+            let bytes = input.data::<u8>().unwrap();
+            if size == [16, 16] {
+                assert!(
+                    bytes.iter().eq(image
+                        .bytes()
+                        .iter()
+                        .step_by(3)
+                        .chain(image.bytes()[1..].iter().step_by(3))
+                        .chain(image.bytes()[2..].iter().step_by(3)))
+                );
+            }
+        }
+        let [x, y] = model.to_image().apply([8.0, 4.0]);
+        assert_eq!([x, y], [8.0, 4.0]);
+    }
+
+    #[test]
+    fn the_border_has_the_color_of_the_corners() {
+        let settings = ImageInput {
+            pad: Some(Pad::Corners),
+            scale: Some(1.0),
+            std: Some([1.0, 2.0, 1.0]),
+            ..ImageInput::default()
+        };
+        // Corners of 2 x 2 pixels in an image of 96 x 64; everything else is 9.
+        let mut bytes = vec![9_u8; 96 * 64 * 3];
+        for (corner, (x, y)) in [(0, 0), (94, 0), (0, 62), (94, 62)].into_iter().enumerate() {
+            for (dx, dy) in [(0, 0), (1, 0), (0, 1), (1, 1)] {
+                let at = ((y + dy) * 96 + x + dx) * 3;
+                bytes[at..at + 3].copy_from_slice(&[10 * corner as u8, 100, 3 + (dx as u8)]);
+            }
+        }
+        let image = Image::new(PixelFormat::Rgb8, 96, 64, 288, &bytes).unwrap();
+        let check = |sizes: &[usize], order: &[u8], dtype: ScalarType| {
+            let shape = InputShape::of(sizes, order, dtype).unwrap();
+            let mut model = ModelImage::new(shape, &settings).unwrap();
+            let input = model.prepare(&image).unwrap();
+            let all: Vec<f32> = match dtype {
+                ScalarType::Byte => {
+                    input.data::<u8>().unwrap().iter().map(|v| f32::from(*v)).collect()
+                }
+                ScalarType::BFloat16 => {
+                    input.data::<bf16>().unwrap().iter().map(|v| v.to_f32()).collect()
+                }
+                _ => input.data::<f32>().unwrap().to_vec(),
+            };
+            let is_planar = sizes[1] == 3;
+            let at = |x: usize, y: usize, channel: usize| {
+                all[if is_planar {
+                    (channel * 48 + y) * 48 + x
+                } else {
+                    (y * 48 + x) * 3 + channel
+                }]
+            };
+            // The image has the rows 8 to 40. The mean of the third channel, 3.5, is rounded down.
+            for (x, y) in [(0, 0), (47, 7), (0, 40), (47, 47)] {
+                assert_eq!(
+                    [0, 1, 2].map(|channel| at(x, y, channel)),
+                    [15.0, 50.0, 3.0],
+                    "{x}, {y}"
+                );
+            }
+            assert_eq!(
+                [0, 1, 2].map(|channel| at(24, 20, channel)),
+                [9.0, if dtype == ScalarType::Byte { 4.0 } else { 4.5 }, 9.0]
+            );
+            assert_eq!(at(47, 39, 0), 30.0);
+        };
+        check(&[1, 3, 48, 48], &ORDER, ScalarType::Float);
+        check(&[1, 3, 48, 48], &ORDER, ScalarType::BFloat16);
+        check(&[1, 48, 48, 3], &ORDER, ScalarType::Byte);
     }
 
     #[test]

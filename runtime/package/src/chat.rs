@@ -13,6 +13,8 @@ use serde::Deserialize;
 /// The model then generates the answer up to [`end`](Self::end). `user`, `answer` and `end` are
 /// required.
 ///
+/// For a model that sees, `{image}` in [`user`](Self::user) marks where the images of a turn are.
+///
 /// A tool call starts with [`call`](Self::call), followed by a JSON object with the `name` of the
 /// tool and its `arguments`. The result, also a JSON object, is appended as
 /// [`result`](Self::result). Another [`answer`](Self::answer) then prompts the model for the final
@@ -45,6 +47,12 @@ pub struct Chat {
     pub call: Option<String>,
     /// Template of a tool result.
     pub result: Option<String>,
+    /// Token that stands for an image in a prompt, such as `<image>`; by default that of the program or
+    /// of the tokenizer. For models that see.
+    pub image_token: Option<String>,
+    /// Text in place of that token, with `{image}` where the rows of the image are, such as
+    /// `<start_of_image>{image}<end_of_image>`; by default only the rows.
+    pub image: Option<String>,
     /// Tools that the model was trained with, or that the Jinja template gets.
     #[serde(default)]
     pub tools: Vec<Tool>,
@@ -67,6 +75,11 @@ impl Chat {
             if let Some((name, _)) = parts.iter().find(|(_, text)| text.is_empty()) {
                 return Err(format!("chat.{name} is missing; a prompt has user, answer and end"));
             }
+        }
+        if self.image.as_ref().is_some_and(|text| text.matches("{image}").count() != 1) {
+            return Err(
+                "chat.image must contain {image} once, where the rows of the image are".to_owned()
+            );
         }
         let mut others =
             [("system", &self.system), ("call", &self.call), ("result", &self.result)].into_iter();

@@ -13,8 +13,8 @@ pub struct ImageInput {
     pub resize: Option<Resize>,
     /// Share of the sides that [`Resize::Crop`] keeps, such as 0.875: 224 of 256 pixels.
     pub crop_fraction: Option<f64>,
-    /// Value of the border of a letterbox, 0 to 255.
-    pub pad: Option<f32>,
+    /// Border of a letterbox.
+    pub pad: Option<Pad>,
     /// Channels.
     pub color: Option<Color>,
     /// Factor of the values 0 to 255, before the mean is subtracted, such as 0.00392156862745098
@@ -28,6 +28,36 @@ pub struct ImageInput {
     pub resampling: Option<Resampling>,
 }
 
+/// Border of a letterbox.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Pad {
+    /// Value of all channels, 0 to 255.
+    Value(f32),
+    /// `corners`: color of the image in its corners, as react-native-executorch computes it: the mean
+    /// of four squares of a thirtieth of the shorter side, rounded down.
+    Corners,
+}
+
+impl<'de> Deserialize<'de> for Pad {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "snake_case")]
+        enum Name {
+            Corners,
+        }
+        #[derive(Deserialize)]
+        #[serde(untagged, expecting = "image.pad must be from 0 to 255, or `corners`")]
+        enum Any {
+            Value(f32),
+            Name(Name),
+        }
+        Ok(match Any::deserialize(deserializer)? {
+            Any::Value(value) => Self::Value(value),
+            Any::Name(Name::Corners) => Self::Corners,
+        })
+    }
+}
+
 /// Fit of an image to the size of a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -38,6 +68,9 @@ pub enum Resize {
     Stretch,
     /// The middle of the image, with its aspect ratio.
     Crop,
+    /// The whole image with its aspect ratio and without a border: the longer side has the size, and
+    /// the program takes the shorter one as it comes.
+    LongestSide,
 }
 
 /// Channels of an image.
@@ -95,8 +128,8 @@ impl ImageInput {
             Self { crop_fraction: Some(part), .. } if !(*part > 0.0 && *part <= 1.0) => {
                 wrong("crop_fraction", "above 0 and at most 1")
             }
-            Self { pad: Some(pad), .. } if !(0.0..=255.0).contains(pad) => {
-                wrong("pad", "from 0 to 255")
+            Self { pad: Some(Pad::Value(pad)), .. } if !(0.0..=255.0).contains(pad) => {
+                wrong("pad", "from 0 to 255, or `corners`")
             }
             Self { scale: Some(scale), .. } if !(*scale > 0.0 && scale.is_finite()) => {
                 wrong("scale", "above 0")
@@ -121,7 +154,10 @@ mod tests {
         assert_eq!(own.check(), Ok(()));
         let defaults = read("{resize: crop, pad: 114, resampling: antialias_bilinear}");
         let both = own.or(&defaults);
-        assert_eq!((both.resize, both.pad), (Some(Resize::Letterbox), Some(114.0)));
+        assert_eq!((both.resize, both.pad), (Some(Resize::Letterbox), Some(Pad::Value(114.0))));
+        assert_eq!(read("{pad: corners}").pad, Some(Pad::Corners));
+        let told = serde_saphyr::from_str::<ImageInput>("{pad: edges}").unwrap_err().to_string();
+        assert!(told.contains("from 0 to 255, or `corners`"), "{told}");
         assert_eq!(both.resampling, Some(Resampling::AntialiasBilinear));
         for (text, field) in [
             ("{size: [0, 4]}", "size"),

@@ -51,7 +51,7 @@ pub use cache::{ModelCache, StoreError, copy_and_hash};
 pub use chat::{CacheKind, Chat, Tool, ToolFormat};
 pub use contract::Contract;
 pub use folder::TOKENIZER_FILES;
-pub use image::{Color, ImageInput, Resampling, Resize};
+pub use image::{Color, ImageInput, Pad, Resampling, Resize};
 pub use manifest::{Decision, Decoder, Manifest, Quality, Threshold, Variant};
 pub use package::{ModelPackage, PackageError};
 pub use roles::{precision_in_name, roles};

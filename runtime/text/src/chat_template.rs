@@ -3,6 +3,8 @@
 mod environment;
 mod guard;
 
+use std::iter;
+
 use indexmap::IndexMap;
 use minijinja::{Environment, Value};
 
@@ -16,6 +18,8 @@ pub struct ChatMessage {
     pub role: String,
     /// Text of the message; the result, of a tool.
     pub content: String,
+    /// Number of images before the text.
+    pub images: usize,
     /// Text of a thinking block before the content.
     pub reasoning_content: Option<String>,
     /// Tool calls of the model.
@@ -61,7 +65,10 @@ pub struct ChatOptions {
 ///
 /// A template gets the variables `messages`, `tools`, `add_generation_prompt`, `bos_token`,
 /// `eos_token` and `enable_thinking`, and the functions `raise_exception` and `strftime_now`. Not
-/// supported are documents and contents that are not text.
+/// supported are documents and contents of sound.
+///
+/// The content of a message with images is a list, `[{"type": "image"}, {"type": "text", "text": …}]`,
+/// for which the template writes a token of its own for each image.
 ///
 /// **Control tokens in contents stay text.** A mark (U+FDD0) is inserted into each control token that
 /// a content contains, after its first character, and no such token matches. The mark is removed
@@ -202,8 +209,16 @@ impl ChatTemplate {
     /// A message with marks in its texts.
     fn message(&self, message: &ChatMessage) -> Value {
         let mark = |text: &str| Value::from(self.guard.mark(text));
+        let text = mark(&message.content);
+        let content = if message.images == 0 {
+            text
+        } else {
+            let image = object([("type", "image".into())]);
+            let text = object([("type", "text".into()), ("text", text)]);
+            iter::repeat_n(image, message.images).chain([text]).collect()
+        };
         let mut fields: Vec<(&str, Value)> =
-            vec![("role", message.role.as_str().into()), ("content", mark(&message.content))];
+            vec![("role", message.role.as_str().into()), ("content", content)];
         let optional = [
             ("reasoning_content", &message.reasoning_content),
             ("name", &message.name),

@@ -47,6 +47,7 @@ mod embedding;
 mod error;
 mod generation;
 mod generator;
+mod message_template;
 mod sampler;
 mod stop_strings;
 mod tokenizer;
@@ -63,6 +64,7 @@ pub use generation::{
     FinishReason, GeneratedToken, Generation, GenerationOptions, GenerationState,
 };
 pub use generator::Generator;
-pub use sampler::{Sampler, Sampling};
+pub use message_template::MessageTemplate;
+pub use sampler::{Sampler, Sampling, SamplingOverrides};
 pub use stop_strings::StopStrings;
 pub use tokenizer::Tokenizer;

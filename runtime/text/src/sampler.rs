@@ -60,6 +60,40 @@ impl Sampling {
     }
 }
 
+/// Sampling parameters that are set; the others are those of the model.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct SamplingOverrides {
+    /// Value of [`Sampling::temperature`].
+    pub temperature: Option<f32>,
+    /// Value of [`Sampling::top_p`].
+    pub top_p: Option<f32>,
+    /// Value of [`Sampling::top_k`].
+    pub top_k: Option<u32>,
+    /// Value of [`Sampling::min_p`].
+    pub min_p: Option<f32>,
+    /// Value of [`Sampling::repetition_penalty`].
+    pub repetition_penalty: Option<f32>,
+    /// Value of [`Sampling::seed`].
+    pub seed: u64,
+}
+
+impl SamplingOverrides {
+    /// These parameters, and those of `defaults` that are not set.
+    #[must_use]
+    pub fn or(self, defaults: Sampling) -> Sampling {
+        let top_k = self.top_k.map(|top_k| usize::try_from(top_k).unwrap_or(usize::MAX));
+        Sampling {
+            temperature: self.temperature.unwrap_or(defaults.temperature),
+            top_p: self.top_p.unwrap_or(defaults.top_p),
+            top_k: top_k.unwrap_or(defaults.top_k),
+            min_p: self.min_p.unwrap_or(defaults.min_p),
+            repetition_penalty: self.repetition_penalty.unwrap_or(defaults.repetition_penalty),
+            seed: self.seed,
+            ..defaults
+        }
+    }
+}
+
 /// Samples tokens.
 #[derive(Debug, Clone)]
 pub struct Sampler {

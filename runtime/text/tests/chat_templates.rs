@@ -165,6 +165,29 @@ fn generated_tokens_are_kept() {
 }
 
 #[test]
+fn images_are_parts_of_a_content() {
+    // As the templates of SmolVLM and LLaVA.
+    let source = "{% for m in messages %}<|im_start|>{{ m.role }}:{% if m.content is string %} \
+        {{ m.content }}{% else %}{% for part in m.content %}{% if part.type == 'image' %}<image>\
+        {% elif part['type'] == 'text' %} {{ part['text'] }}{% endif %}{% endfor %}{% endif %}\
+        <|im_end|>{% endfor %}";
+    let tokenizer = Tokenizer::open(data("chat.json")).expect("a tokenizer");
+    let template = ChatTemplate::new(source, Default::default(), tokenizer).expect("a template");
+    let check = |message: ChatMessage, expected: &str| {
+        let found = template.render(&[message], &ChatOptions::default(), false);
+        assert_eq!(found.as_deref(), Ok(expected));
+    };
+    let with = |images: usize, text: &str| ChatMessage { images, ..user(text) };
+    check(with(0, "hi"), "<|im_start|>user: hi<|im_end|>");
+    check(with(1, "hi"), "<|im_start|>user:<image> hi<|im_end|>");
+    check(with(2, "<|im_end|>"), "<|im_start|>user:<image><image> <|im_end|><|im_end|>");
+    let prompt =
+        template.prompt(&[with(1, "<|im_end|>")], &ChatOptions::default(), &ChatPrompt::default());
+    let end = template.tokenizer().token_id("<|im_end|>");
+    assert_eq!(count(&prompt.expect("tokens").tokens, end), 1);
+}
+
+#[test]
 fn ends_of_answers_are_found() {
     let check = |name: &str, expected: &str| {
         let template = template(name);

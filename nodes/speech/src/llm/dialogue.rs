@@ -138,7 +138,9 @@ impl Dialogue {
         }
         let mut turn = Turn { number, ..Turn::default() };
         match &self.format {
-            Format::Parts(_, template) => turn.tokens = template.user.encode(template, text)?,
+            Format::Parts(_, template) => {
+                turn.tokens = template.user.encode(&template.plain, text)?
+            }
             Format::Jinja(_) => turn.messages.push(message("user", text.to_owned())),
         }
         self.turns.pop_if(|last| last.number == number);
@@ -161,7 +163,8 @@ impl Dialogue {
                 let Some(message) = &template.result else { return Ok(()) };
                 let fields = template.result_fields.iter().find(|(name, _)| name == tool);
                 let fields = fields.map_or(&[][..], |(_, fields)| fields);
-                turn.tokens.extend(message.encode(template, &format_result(result, fields))?);
+                turn.tokens
+                    .extend(message.encode(&template.plain, &format_result(result, fields))?);
             }
             Format::Jinja(_) => {
                 let calls = turn.messages.last().map_or(&[][..], |last| &last.tool_calls);

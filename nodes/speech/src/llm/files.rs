@@ -53,7 +53,7 @@ impl Opened {
         }
         let mut options = GenerationOptions {
             max_new_tokens: settings.max_new,
-            sampling: settings.sampling(companions.sampling),
+            sampling: settings.sampling.or(companions.sampling.unwrap_or_default()),
             stop: settings.stop.iter().cloned().collect(),
             ..GenerationOptions::default()
         };

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use afferent_package::Chat;
-use afferent_text::{TextError, Tokenizer};
+use afferent_text::{MessageTemplate, TextError, Tokenizer};
 
 /// The texts of [`Chat`] as tokens.
 pub(super) struct ChatTemplate {
@@ -21,15 +21,6 @@ pub(super) struct ChatTemplate {
     pub(super) result: Option<MessageTemplate>,
     /// Names of the tools, and of the fields of their results.
     pub(super) result_fields: Vec<(String, Vec<String>)>,
-}
-
-/// Template of one message, split at `{text}`.
-#[derive(Clone)]
-pub(super) struct MessageTemplate {
-    before: Vec<u32>,
-    /// Whitespace at the end of the text before the message, which is encoded with the message.
-    lead: String,
-    after: Vec<u32>,
 }
 
 impl ChatTemplate {
@@ -52,7 +43,7 @@ impl ChatTemplate {
         let call = chat.call.as_ref().map(token).transpose()?;
         let mut used = [begin.as_slice(), &answer, &end].concat();
         for message in [Some(&user), system.as_ref(), result.as_ref()].into_iter().flatten() {
-            used.extend(message.before.iter().chain(&message.after));
+            used.extend(message.tokens());
         }
         used.extend(call);
         Ok(Self {
@@ -76,29 +67,8 @@ impl ChatTemplate {
     pub(super) fn prefix(&self, system: Option<&str>) -> Result<Vec<u32>, TextError> {
         let mut tokens = self.begin.clone();
         if let (Some(message), Some(text)) = (&self.system, system) {
-            tokens.extend(message.encode(self, text)?);
+            tokens.extend(message.encode(&self.plain, text)?);
         }
-        Ok(tokens)
-    }
-}
-
-impl MessageTemplate {
-    fn new(special: &Tokenizer, text: &str) -> Result<Self, TextError> {
-        let (before, after) = text.split_once("{text}").unwrap_or((text, ""));
-        let bare = before.trim_end();
-        let lead = before[bare.len()..].to_owned();
-        Ok(Self { before: special.encode(bare)?, lead, after: special.encode(after)? })
-    }
-
-    /// Tokens of a message with the text `text`.
-    pub(super) fn encode(
-        &self,
-        template: &ChatTemplate,
-        text: &str,
-    ) -> Result<Vec<u32>, TextError> {
-        let mut tokens = self.before.clone();
-        tokens.extend(template.plain.encode(&format!("{}{text}", self.lead))?);
-        tokens.extend_from_slice(&self.after);
         Ok(tokens)
     }
 }

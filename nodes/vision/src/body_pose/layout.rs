@@ -2,7 +2,7 @@
 
 use afferent_graph::Choice;
 use afferent_messages::vision::Skeleton;
-use afferent_package::{ImageInput, Resampling};
+use afferent_package::{ImageInput, Pad, Resampling};
 use afferent_runtime::ModelOutputs;
 
 use crate::{
@@ -103,7 +103,7 @@ impl Layout {
         match outputs {
             // As mmpose.
             [_, _] => ImageInput {
-                pad: Some(0.0),
+                pad: Some(Pad::Value(0.0)),
                 scale: Some(1.0),
                 mean: Some([123.675, 116.28, 103.53]),
                 std: Some([58.395, 57.12, 57.375]),

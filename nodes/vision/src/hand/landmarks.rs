@@ -7,7 +7,7 @@ use afferent_messages::{
     Image,
     vision::{Hand, Handedness},
 };
-use afferent_package::{ImageInput, Resize};
+use afferent_package::{ImageInput, Pad, Resize};
 
 use super::region::Region;
 use crate::vision_model::{VisionModel, all_values, values};
@@ -36,7 +36,7 @@ impl LandmarkModel {
     pub(crate) fn open(path: &Path, cx: &OpenCx) -> Result<Self, NodeError> {
         let defaults = |_: &[Vec<usize>]| ImageInput {
             resize: Some(Resize::Stretch),
-            pad: Some(0.0),
+            pad: Some(Pad::Value(0.0)),
             ..ImageInput::default()
         };
         let model = VisionModel::open(path, "hand_landmarks", cx, defaults)?;

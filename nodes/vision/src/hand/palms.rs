@@ -4,7 +4,7 @@ use std::{cmp::Ordering, path::Path};
 
 use afferent_graph::{NodeError, OpenCx};
 use afferent_messages::Image;
-use afferent_package::{ImageInput, Resize};
+use afferent_package::{ImageInput, Pad, Resize};
 
 use super::region::{Region, angle_from_up};
 use crate::{
@@ -121,7 +121,7 @@ impl PalmModel {
     pub(crate) fn open(path: &Path, cx: &OpenCx) -> Result<Self, NodeError> {
         let defaults = |_: &[Vec<usize>]| ImageInput {
             resize: Some(Resize::Letterbox),
-            pad: Some(0.0),
+            pad: Some(Pad::Value(0.0)),
             ..ImageInput::default()
         };
         let model = VisionModel::open(path, "palm_detection", cx, defaults)?;

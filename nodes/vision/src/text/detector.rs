@@ -4,7 +4,7 @@ use std::path::Path;
 
 use afferent_graph::{NodeError, OpenCx};
 use afferent_messages::{Affine, Image};
-use afferent_package::{Color, ImageInput, Resize};
+use afferent_package::{Color, ImageInput, Pad, Resize};
 
 use super::regions::{Quad, RegionSettings, find_regions};
 use crate::vision_model::{VisionModel, all_values};
@@ -24,7 +24,7 @@ impl TextDetector {
     pub(crate) fn open(path: &Path, cx: &OpenCx) -> Result<Self, NodeError> {
         let defaults = |_: &[Vec<usize>]| ImageInput {
             resize: Some(Resize::Letterbox),
-            pad: Some(0.0),
+            pad: Some(Pad::Value(0.0)),
             color: Some(Color::Bgr),
             mean: Some([0.5; 3]),
             std: Some([0.5; 3]),

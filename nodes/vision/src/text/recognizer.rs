@@ -4,7 +4,7 @@ use std::path::Path;
 
 use afferent_graph::{NodeError, OpenCx};
 use afferent_messages::{Affine, Image};
-use afferent_package::{Color, ImageInput, Resize};
+use afferent_package::{Color, ImageInput, Pad, Resize};
 
 use super::regions::{Point, Quad, distance};
 use crate::vision_model::{VisionModel, are_probabilities, argmax, values};
@@ -105,7 +105,7 @@ impl TextRecognizer {
     pub(crate) fn open(path: &Path, cx: &OpenCx) -> Result<Self, NodeError> {
         let defaults = |_: &[Vec<usize>]| ImageInput {
             resize: Some(Resize::Letterbox),
-            pad: Some(127.5),
+            pad: Some(Pad::Value(127.5)),
             color: Some(Color::Bgr),
             mean: Some([0.5; 3]),
             std: Some([0.5; 3]),

@@ -2,6 +2,8 @@
 
 use std::{fs, path::PathBuf};
 
+use afferent_text::SamplingOverrides;
+
 use super::*;
 use crate::llm::settings::Thinking;
 
@@ -49,12 +51,7 @@ fn settings(max_new: usize) -> Settings {
         draft_tokens: 4,
         prompt_cache: None,
         max_new,
-        temperature: None,
-        top_p: None,
-        top_k: None,
-        min_p: None,
-        repetition_penalty: None,
-        seed: 0,
+        sampling: SamplingOverrides::default(),
         stop: None,
         thinking: Thinking::Drop,
         constrain_calls: false,
