@@ -127,8 +127,8 @@ class Decoder(nn.Module):
         if not self.positions_each:
             positions = positions + torch.arange(rows.size(1))
         self.cache.index_put_((positions,), rows[0].float())
-        places = torch.arange(CONTEXT)
-        before = places[None] <= positions[:, None]
+        slots = torch.arange(CONTEXT)
+        before = slots[None] <= positions[:, None]
         vertical, _ = self.latest(11, self.cache[:, 12], before)
         horizontal, _ = self.latest(13, self.cache[:, 14], before)
         order, is_ordered = self.latest(15, self.cache[:, 16], before)
@@ -136,10 +136,10 @@ class Decoder(nn.Module):
         order = order - (1 - is_ordered)
         signs = self.cache[:, QUARTER] @ self.signs
         match = vertical[:, None] * signs[:, 0] + horizontal[:, None] * signs[:, 1]
-        score = match * 10000.0 - order[:, None] * places * 20.0
+        score = match * 10000.0 - order[:, None] * slots * 20.0
         score = torch.where(before & (self.cache[:, IS_ROW] > 0.5), score, -1e9)
         color = torch.softmax(score, 1) @ self.cache[:, COLOR]
-        start, _ = self.latest(ASSISTANT, places.float(), before)
+        start, _ = self.latest(ASSISTANT, slots.float(), before)
         letter = positions - start
         at = torch.relu(1 - (letter[:, None] - torch.arange(LETTERS)).abs())
         logits = (color[:, :, None] * at[:, None]).flatten(1) @ self.spelling * 10
@@ -253,9 +253,9 @@ class Form:
                 logits, at = self.run(inputs, at), at + inputs[0].shape[1]
         else:
             inputs = self.embed([0 if token == self.ids["<image>"] else token for token in context])
-            places = [at for at, token in enumerate(context) if token == self.ids["<image>"]]
+            slots = [at for at, token in enumerate(context) if token == self.ids["<image>"]]
             seen = [rows[part] for part in parts if not isinstance(part, list)]
-            inputs[0][:, places] = torch.cat(seen, 1)
+            inputs[0][:, slots] = torch.cat(seen, 1)
             logits, at = self.run(inputs, 0), len(context)
         said = []
         while len(said) < 20:
@@ -284,7 +284,8 @@ class Form:
                     "token_embedding": export(self.embedding, (tokens,), dynamic_shapes=({1: count},), strict=False),
                     "text_decoder": export(self.decoder, inputs, dynamic_shapes=shapes, strict=False)}
         own = {"executorch": {"get_eos_ids": [self.ids["<|end|>"]], "enable_dynamic_shape": True},
-               "optimum": {"get_eos_id": self.ids["<|end|>"], "image_token_id": self.ids["<image>"], "modality": "vision"},
+               "optimum": {"get_eos_id": self.ids["<|end|>"], "image_token_id": self.ids["<image>"],
+                           "modality": "vision"},
                "rne": {"get_eos_ids": [self.ids["<|end|>"]], "image_placeholder_id": self.ids["<image>"]}}[self.name]
         constants = {"get_max_seq_len": CONTEXT, "get_vocab_size": self.tokenizer.get_vocab_size(),
                      "use_kv_cache": True, **own}
@@ -309,7 +310,8 @@ IMAGES = [(64, 64, ["red", "green", "blue", "white"]), (64, 32, ["yellow", "blac
           (40, 80, ["white", "blue", "red", "yellow"]), (64, 48, ["black", "yellow", "white", "green"])]
 # Number of images of a question, of earlier questions; then images to show, and questions.
 SCRIPTS = [
-    (1, 0, [0, "top left", "bottom right", "top right", 1, "top left", "bottom left", 2, "top right", 3, "bottom left"]),
+    (1, 0, [0, "top left", "bottom right", "top right", 1, "top left", "bottom left", 2, "top right", 3,
+            "bottom left"]),
     (2, 0, [0, 1, "first top left", "second top left", "top right", 3, "first bottom right", "bottom right"]),
     (1, 4, [0, "top left", "right", "bottom", 2, "left", "first right", "top"]),
     (2, 1, [0, 3, "first top right", "left", 1, "bottom", "first"]),

@@ -181,6 +181,28 @@ mod tests {
     }
 
     #[test]
+    fn models_that_see_are_recognized_by_their_methods() {
+        let found = |file: &str| {
+            let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+            recognize_methods(&ModelFile::open(format!("{root}/{file}"), &[]).unwrap())
+        };
+        for form in ["executorch", "optimum", "rne"] {
+            let found = found(&format!("nodes/vision/tests/data/vlm/{form}/model.pte"));
+            let found = found.map(|one| (one.node, one.task, one.contract));
+            assert_eq!(found, Some(("caption", "image_text", "vlm")), "{form}");
+        }
+        let text = "runtime/text/tests/data";
+        for program in ["embeddings_each", "embeddings_first", "embeddings_layers"] {
+            assert!(found(&format!("{text}/{program}.pte")).is_some(), "{program}");
+        }
+        for other in ["contract_positions", "methods_pair", "cache_ring"] {
+            assert_eq!(found(&format!("{text}/{other}.pte")), None, "{other}");
+        }
+        assert_eq!(found("nodes/vision/tests/data/dense.pte"), None);
+        assert_eq!(found("nodes/speech/tests/data/voxtral/model.pte"), None);
+    }
+
+    #[test]
     fn contracts_follow_from_the_shapes() {
         let check = |outputs: &[&[usize]], labels: usize, expected: &[(&str, &str)]| {
             let found = recognize(&tensors(&[&[1, 3, 480, 640]]), &tensors(outputs), labels);

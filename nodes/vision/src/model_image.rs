@@ -146,12 +146,12 @@ impl Cells {
         let pixels = (0..height).flat_map(|y| (0..width).map(move |x| (x, y)));
         for (at, _) in pixels.enumerate().filter(|(_, (x, y))| is_filled(*x, *y)) {
             for (channel, value) in values.iter().enumerate().take(channels) {
-                let place = if is_interleaved {
+                let index = if is_interleaved {
                     at * channels + channel
                 } else {
                     at + channel * width * height
                 };
-                all[place] = *value;
+                all[index] = *value;
             }
         }
     }

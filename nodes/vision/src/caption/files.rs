@@ -47,11 +47,13 @@ impl Opened {
         let text_failed = |error: TextError| failed(error.to_string());
         let package = ModelPackage::open(path).map_err(|error| failed(error.to_string()))?;
         package.expect_task("image_text").map_err(|error| failed(error.to_string()))?;
-        let model = package.open_main(models).map_err(|error| failed(error.to_string()))?;
+        let model = package.open_main(models);
+        let mut model = model.map_err(|error| failed(error.to_string()))?;
         let manifest = &package.manifest;
         let cache = manifest.cache.map(cache);
         let contract = ContractOptions { method: None, cache };
         let encoder = Encoder::read(model.file(), models.memory_limit).map_err(failed)?;
+        model.load_method(ENCODER).map_err(|error| failed(error.to_string()))?;
         let generator = Generator::with_options(model, &contract).map_err(text_failed)?;
         encoder.check_width(generator.contract()).map_err(failed)?;
         let image = encoder.image(manifest.image.as_ref()).map_err(failed)?;
@@ -167,7 +169,7 @@ impl Encoder {
         let rows = outputs.get(0).and_then(tensor);
         let rows: Option<Vec<usize>> = rows.map(|meta| meta.layout.sizes.iter().collect());
         let (rows, width) = match rows.as_deref() {
-            Some(&[rows, width] | &[1, rows, width]) if width > 0 => (rows, width),
+            Some(&[rows, width]) if width > 0 => (rows, width),
             Some(&[parts, rows, width]) if width > 0 => (parts.saturating_mul(rows), width),
             _ => return Err(wrong("the output [rows, width] or [1, rows, width]")),
         };

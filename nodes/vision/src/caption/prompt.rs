@@ -43,7 +43,7 @@ impl Prompt {
     }
 }
 
-/// What a prompt has for an image: rows at the positions of a token, between tokens.
+/// Tokens of a prompt around the rows of an image.
 pub(super) struct ImageTokens {
     placeholder: u32,
     before: Vec<u32>,

@@ -1,6 +1,6 @@
 //! Answers of the stand-ins of `tools/stand_ins/vlm.py`, against the loops of the reference runners.
 
-use std::{fs, path::Path, sync::Arc};
+use std::{fs, path::Path, slice, sync::Arc};
 
 use afferent_graph::{NodeBench, ParamValue, ParamValues, Params, Sent};
 use afferent_messages::PixelFormat;
@@ -247,7 +247,7 @@ fn parameters_that_do_not_fit_are_refused() {
         missing,
         "parameter prompt: it is needed, since the input question is not connected"
     );
-    let both = told(&[prompt.clone()], &["image", "question"]).unwrap();
+    let both = told(slice::from_ref(&prompt), &["image", "question"]).unwrap();
     assert!(both.contains("remove the one or the other"), "{both}");
     assert_eq!(told(&[prompt], &["image"]), None);
     assert_eq!(told(&[], &["image", "question"]), None);
