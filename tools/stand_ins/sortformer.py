@@ -67,7 +67,7 @@ class PreEncode(nn.Module):
 
 
 class Encode(nn.Module):
-    """Probability of each group, at the place of its first row; the mean of all rows shifts it a little."""
+    """Probability of each group, at the position of its first row; the mean of all rows shifts it a little."""
 
     def __init__(self, mixture):
         super().__init__()
@@ -80,9 +80,9 @@ class Encode(nn.Module):
         rows = torch.where(level > LEVEL, rows, torch.full_like(rows, 1e6))
         first = rows.amin(0) + self.ties
         rank = (first.unsqueeze(0) < first.unsqueeze(1)).float().sum(1)
-        place = (rank.unsqueeze(1) == torch.arange(GROUPS).float()).float()
+        position = (rank.unsqueeze(1) == torch.arange(GROUPS).float()).float()
         probability = torch.sigmoid(level - LEVEL + 0.02 * level.mean(0))
-        return (probability @ place).unsqueeze(0)
+        return (probability @ position).unsqueeze(0)
 
 
 def rows_of(parts, audio):

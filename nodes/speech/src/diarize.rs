@@ -1,4 +1,4 @@
-//! Speaker diarization: who speaks when.
+//! Speaker diarization: turns of the speakers in audio.
 
 mod context;
 pub(crate) mod sortformer;
@@ -27,7 +27,7 @@ params! {
     }
 }
 
-/// Tells who speaks when, with a model such as Sortformer. Speakers are numbered; several may talk at once.
+/// Finds the turns of speakers with a model such as Sortformer. Speakers are numbered; several may talk at once.
 ///
 /// Contract of the model, that of ExecuTorch's export of Sortformer: `preprocessor(sound f32[n], i64[1]) ->
 /// (features f32[1, bands, columns], i64[1])`, `pre_encode(f32[1, columns, bands], i64[1]) -> (rows f32[1,
@@ -76,7 +76,7 @@ ports! {
     impl Diarize {
         /// Audio, one channel, at the sample rate of the model, full scale ±1, blocks of any length.
         in AUDIO: AudioBlock;
-        /// Turns of each chunk, timestamped with its end; also if nobody talks.
+        /// Turns of each chunk, timestamped with its end; also without any turn.
         out TURNS: SpeakerTurns;
     }
 }
@@ -139,7 +139,7 @@ impl Node for Diarize {
     type Params = DiarizeParams;
 
     const NAME: &'static str = "diarize";
-    const SUMMARY: &'static str = "Tells who speaks when, with a model.";
+    const SUMMARY: &'static str = "Finds the turns of speakers with a model.";
     const PORTS: &'static [Port] = Self::PORTS;
     const WEIGHT: Weight = Weight::Heavy;
     const LATENCY: &'static str = "chunk, and 20 ms";

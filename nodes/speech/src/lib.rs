@@ -6,7 +6,7 @@
 //! | [`WakeWord`] | detects wake words and spoken commands |
 //! | [`Asr`] | speech recognition: CTC, Whisper, Parakeet, Voxtral Realtime |
 //! | [`ClassifyText`] | tells the classes of texts |
-//! | [`Diarize`] | who speaks when: Sortformer |
+//! | [`Diarize`] | turns of speakers: Sortformer |
 //! | [`SpeakerLabels`] | speakers of the words of transcripts |
 //! | [`Llm`] | answers with a language model, with tool calls |
 //! | [`EmbedText`] | turns text into vectors that can be compared |

@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn each_word_has_the_speaker_who_overlaps_it_longest() {
+    fn each_word_has_the_speaker_with_the_longest_overlap() {
         let list = turns(&[
             (1, 0, 1000, true),
             (0, 900, 1200, true),

@@ -57,7 +57,7 @@ pub fn read_float_range(
             out.extend(elements.iter().map(|&value| to_f32(value)));
         } else {
             let (sizes, strides) = (tensor.sizes(), tensor.strides());
-            out.extend(range.map(|index| to_f32(data[place(sizes, &strides, index)])));
+            out.extend(range.map(|index| to_f32(data[offset(sizes, &strides, index)])));
         }
         Ok(())
     }
@@ -70,13 +70,13 @@ pub fn read_float_range(
 }
 
 /// Index in memory of the element `index` of the row-major order.
-fn place(sizes: &[usize], strides: &[usize], mut index: usize) -> usize {
-    let mut place = 0;
+fn offset(sizes: &[usize], strides: &[usize], mut index: usize) -> usize {
+    let mut offset = 0;
     for (size, stride) in sizes.iter().zip(strides).rev() {
-        place += index % size * stride;
+        offset += index % size * stride;
         index /= size;
     }
-    place
+    offset
 }
 
 #[cfg(test)]
