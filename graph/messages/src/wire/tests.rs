@@ -7,10 +7,11 @@ use afferent_graph::{Choice, Pool, Timestamp};
 
 use super::*;
 use crate::{
-    Affine, AudioBlock, Camera, ColorMatrix, ColorRange, Colorimetry, DistortionModel, Features,
-    Gain, HeardWord, Image, Imu, Interruption, KeywordEvent, PAYLOADS, PixelFormat, Played,
-    PointCloud, Pose, SampleRate, SpeakerTurn, SpeakerTurns, SpeechEvent, SpeechEventKind, Text,
-    ToolMessage, Transcript, Transform, Transforms, TurnEvent, TurnEventKind, Word,
+    Activity, ActivityKind, Affine, AudioBlock, Camera, ColorMatrix, ColorRange, Colorimetry,
+    DistortionModel, Features, Gain, HeardWord, Image, Imu, Interruption, KeywordEvent,
+    Orientation, PAYLOADS, PixelFormat, Played, PointCloud, Pose, SampleRate, SpeakerTurn,
+    SpeakerTurns, SpeechEvent, SpeechEventKind, Text, ToolMessage, Transcript, Transform,
+    Transforms, TurnEvent, TurnEventKind, Word,
     vision::{Depth, Embedding, Mask},
 };
 
@@ -131,6 +132,14 @@ fn spatial() -> Vec<Encoded> {
             && a.position_m.map(f64::to_bits) == b.position_m.map(f64::to_bits)
             && a.orientation_xyzw.map(f64::to_bits) == b.orientation_xyzw.map(f64::to_bits)
     };
+    let orientation = Orientation {
+        rotation_xyzw: [0.5, -0.0, 1e-320, f64::MAX],
+        acceleration_m_s2: [0.1, f32::INFINITY, -9.81],
+        gyro_bias_rad_s: [1e-40, 0.0, -0.01],
+        gyro_bias_sigma_rad_s: 0.002,
+        is_at_rest: true,
+    };
+    let walking = Activity { kind: ActivityKind::Running, steps: u64::MAX, cadence_per_min: 171.5 };
     let transform = |child: &str, at| Transform {
         at: Timestamp(at),
         frame_id: "odom".to_owned(),
@@ -141,6 +150,9 @@ fn spatial() -> Vec<Encoded> {
     let transforms = vec![transform("base ✓", i64::MIN), transform("", i64::MAX)];
     vec![
         Encoded::new(pose, same_pose),
+        Encoded::new(orientation, PartialEq::eq),
+        Encoded::new(walking, PartialEq::eq),
+        Encoded::new(Activity::default(), PartialEq::eq),
         Encoded::new(Transforms { transforms }, PartialEq::eq),
         Encoded::new(Transforms::default(), PartialEq::eq),
         point_cloud(2, 3, &["x", "y", "z", "intensity"]),
