@@ -6,6 +6,7 @@ mod file_bytes;
 mod huge_pages;
 mod open_files;
 mod packed_constants;
+mod saved_file;
 mod shared_buffers;
 mod signature;
 mod state_file;

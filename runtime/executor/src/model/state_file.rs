@@ -5,21 +5,27 @@
 //! length zero ends the buffer. Numbers are little-endian `u64`.
 
 use std::{
-    fs::{self, File},
+    fs::File,
     io::{self, BufWriter, Write},
     path::{Path, PathBuf},
-    process,
 };
 
 use twox_hash::XxHash3_128;
 
-use super::{FileAccess, Model, file_bytes::FileBytes};
+use super::{
+    FileAccess, Model,
+    file_bytes::FileBytes,
+    saved_file::{WordReader, replace_file},
+};
 /// First bytes of the file. The last one is the format version.
 const MAGIC: [u8; 16] = *b"afferent  state1";
 /// Offset of the first byte that the checksum covers.
 const CHECKSUM_START: usize = 32;
 /// Bytes that are left out if they are all zero.
 const PAGE: usize = 4096;
+
+/// Reason of [`StateFileError::Invalid`] for a file that this program has not written.
+const FOREIGN: &str = "it is not a state file of this version";
 
 /// Error of a state file. The state of the model is then that before the call.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -43,6 +49,13 @@ pub enum StateFileError {
     },
 }
 
+impl StateFileError {
+    /// True if the file is something other than a state file, so that it should not be replaced.
+    pub fn is_foreign(&self) -> bool {
+        matches!(self, Self::Invalid { reason: FOREIGN, .. })
+    }
+}
+
 impl Model {
     /// Writes the state of all loaded methods to `path`, with a `label` of the caller. The state of a
     /// delegate is not part of it; those for CPUs have none.
@@ -50,11 +63,9 @@ impl Model {
     /// # Errors
     /// [`StateFileError::File`].
     pub fn save_state(&self, path: &Path, label: &[u8]) -> Result<(), StateFileError> {
-        let failed = |error: io::Error| file_error(path, &error);
-        let temporary = path.with_extension(format!("{}.part", process::id()));
-        let write = || {
-            let mut out =
-                Summed { to: BufWriter::new(File::create(&temporary)?), sum: XxHash3_128::new() };
+        let write = |new: &Path| {
+            let to = BufWriter::new(File::create(new)?);
+            let mut out = Summed { to, sum: XxHash3_128::new() };
             out.to.write_all(&[0; CHECKSUM_START])?;
             out.write_all(&self.file.content_hash().to_le_bytes())?;
             write_len(&mut out, label.len())?;
@@ -71,16 +82,9 @@ impl Model {
             let mut file = out.to.into_inner().map_err(io::IntoInnerError::into_error)?;
             io::Seek::rewind(&mut file)?;
             file.write_all(&MAGIC)?;
-            file.write_all(&sum.to_le_bytes())?;
-            drop(file);
-            fs::rename(&temporary, path)
+            file.write_all(&sum.to_le_bytes())
         };
-        let written = write();
-        if written.is_err() {
-            // What is left of the file is worth nothing; the error is that of the writing.
-            let _ = fs::remove_file(&temporary);
-        }
-        written.map_err(failed)
+        replace_file(path, write).map_err(|error| file_error(path, &error))
     }
 
     /// Reads the state from `path` into the loaded methods, which must be those of
@@ -125,35 +129,37 @@ struct State<'f> {
 impl<'f> State<'f> {
     fn parse(bytes: &'f [u8], hash: u128, buffers: &[usize]) -> Result<Self, &'static str> {
         let damaged = "it is damaged";
-        let (head, mut rest) = bytes.split_at_checked(CHECKSUM_START).ok_or(damaged)?;
+        let (head, rest) = bytes.split_at_checked(CHECKSUM_START).ok_or(damaged)?;
         if head[..MAGIC.len()] != MAGIC {
-            return Err("it is not a state file of this version");
+            return Err(FOREIGN);
         }
         if head[MAGIC.len()..] != XxHash3_128::oneshot(rest).to_le_bytes() {
             return Err(damaged);
         }
-        if take(&mut rest, size_of::<u128>()) != Some(&hash.to_le_bytes()) {
+        let mut rest = WordReader(rest);
+        if rest.bytes(size_of::<u128>() as u64) != Some(&hash.to_le_bytes()) {
             return Err("it belongs to another program");
         }
-        let len = take_len(&mut rest).ok_or(damaged)?;
-        let label = take(&mut rest, len).ok_or(damaged)?;
-        if take_len(&mut rest) != Some(buffers.len()) {
+        let len = rest.next().ok_or(damaged)?;
+        let label = rest.bytes(len).ok_or(damaged)?;
+        if next(&mut rest) != Some(buffers.len()) {
             return Err("it has the state of other methods");
         }
         let mut blocks = Vec::with_capacity(buffers.len());
         for &size in buffers {
-            if take_len(&mut rest) != Some(size) {
+            if next(&mut rest) != Some(size) {
                 return Err("it has the state of other methods");
             }
             let mut of_buffer = Vec::new();
             loop {
-                let (offset, len) = take_len(&mut rest).zip(take_len(&mut rest)).ok_or(damaged)?;
-                if len == 0 {
+                let offset = next(&mut rest).ok_or(damaged)?;
+                let bytes = rest.next().and_then(|len| rest.bytes(len)).ok_or(damaged)?;
+                if bytes.is_empty() {
                     break;
                 }
-                let end = offset.checked_add(len).filter(|&end| end <= size);
+                let end = offset.checked_add(bytes.len()).filter(|&end| end <= size);
                 end.ok_or(damaged)?;
-                of_buffer.push((offset, take(&mut rest, len).ok_or(damaged)?));
+                of_buffer.push((offset, bytes));
             }
             blocks.push(of_buffer);
         }
@@ -201,15 +207,9 @@ fn write_buffer(out: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
     write_len(out, 0)
 }
 
-fn take<'f>(rest: &mut &'f [u8], len: usize) -> Option<&'f [u8]> {
-    let (taken, after) = rest.split_at_checked(len)?;
-    *rest = after;
-    Some(taken)
-}
-
-fn take_len(rest: &mut &[u8]) -> Option<usize> {
-    let bytes = take(rest, size_of::<u64>())?;
-    usize::try_from(u64::from_le_bytes(bytes.try_into().ok()?)).ok()
+/// The next number.
+fn next(reader: &mut WordReader<'_>) -> Option<usize> {
+    reader.next().and_then(|word| usize::try_from(word).ok())
 }
 
 fn file_error(path: &Path, error: &io::Error) -> StateFileError {

@@ -6,21 +6,20 @@
 
 use std::{
     collections::HashMap,
-    fs::{self, File},
+    fs::File,
     io::{self, BufWriter, Write},
     ops::Range,
     path::{Path, PathBuf},
-    process,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::Arc,
 };
 
 use afferent_core::{Backend, SharedBytes};
 use twox_hash::XxHash3_128;
 
-use super::file_bytes::{FileAccess, FileBytes};
+use super::{
+    file_bytes::{FileAccess, FileBytes},
+    saved_file::{WordReader, replace_file},
+};
 
 /// First bytes of the file. The last one is the format version.
 const MAGIC: [u8; 16] = *b"afferent weight1";
@@ -174,23 +173,6 @@ fn entries(bytes: &[u8], key: &CacheKey) -> Result<HashMap<EntryKey, Range<usize
     Ok(entries)
 }
 
-/// Reader of little-endian numbers and bytes.
-struct WordReader<'b>(&'b [u8]);
-
-impl<'b> WordReader<'b> {
-    fn next(&mut self) -> Option<u64> {
-        let (word, rest) = self.0.split_first_chunk()?;
-        self.0 = rest;
-        Some(u64::from_le_bytes(*word))
-    }
-
-    fn bytes(&mut self, len: u64) -> Option<&'b [u8]> {
-        let (bytes, rest) = self.0.split_at_checked(usize::try_from(len).ok()?)?;
-        self.0 = rest;
-        Some(bytes)
-    }
-}
-
 /// Writes `entries` to `path` atomically.
 ///
 /// # Errors
@@ -200,15 +182,10 @@ pub(super) fn write(
     key: &CacheKey,
     entries: &HashMap<EntryKey, SharedBytes>,
 ) -> Result<(), WeightCacheError> {
-    /// Makes the names of temporary files unique in this process.
-    static NEXT_NUMBER: AtomicU64 = AtomicU64::new(0);
-    let number = NEXT_NUMBER.fetch_add(1, Ordering::Relaxed);
-    let new = path.with_extension(format!("{}-{number}.new", process::id()));
-    let result = write_new(&new, key, entries).and_then(|()| fs::rename(&new, path));
-    result.map_err(|error| {
-        // The file may not exist.
-        let _ = fs::remove_file(&new);
-        WeightCacheError::Write { path: path.to_owned(), reason: error.to_string() }
+    let write = |new: &Path| write_new(new, key, entries);
+    replace_file(path, write).map_err(|error| WeightCacheError::Write {
+        path: path.to_owned(),
+        reason: error.to_string(),
     })
 }
 
@@ -217,9 +194,6 @@ fn write_new(
     key: &CacheKey,
     entries: &HashMap<EntryKey, SharedBytes>,
 ) -> io::Result<()> {
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder)?;
-    }
     let mut sorted: Vec<_> = entries.iter().map(|(key, bytes)| (key, (**bytes).as_ref())).collect();
     sorted.sort_unstable_by_key(|(key, _)| **key);
     let mut head = (key.0.len() as u64).to_le_bytes().to_vec();
