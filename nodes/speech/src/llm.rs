@@ -8,10 +8,13 @@ mod settings;
 mod template;
 mod tool_json;
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use afferent_graph::{
-    Cx, Node, NodeError, OpenCx, Port, Timestamp, Weight, choices, params, ports,
+    Cx, Node, NodeError, OpenCx, OutputPath, Port, Timestamp, Weight, choices, params, ports,
 };
 use afferent_messages::{Played, Text, ToolMessage, Word};
 use afferent_text::{SamplingOverrides, TextError};
@@ -44,8 +47,9 @@ params! {
         /// Most tokens of a draft.
         pub draft_tokens: u32 = "4", range 1.0..=32.0, unit "tokens";
         /// File that keeps the state of the model after the system prompt and the tools, so that the
-        /// next start need not read them. It is written if it does not fit.
-        pub prompt_cache: Option<PathBuf>;
+        /// next start need not read them. A state of another program or prompt is replaced; a file that is
+        /// no state is not.
+        pub prompt_cache: Option<OutputPath>;
         /// System prompt; default: that of the package.
         pub system: Option<String>;
         /// Longest answer, with its thinking block.
@@ -271,7 +275,8 @@ impl Node for Llm {
     const LATENCY: &'static str = "prefill of the new tokens, then one decode step per token";
 
     fn check(params: &LlmParams, cx: &OpenCx) -> Result<(), NodeError> {
-        Self::open(params.clone(), cx).map(|_| ())
+        // A check neither runs the model nor writes a file.
+        Self::open(LlmParams { prompt_cache: None, ..params.clone() }, cx).map(|_| ())
     }
 
     fn open(params: LlmParams, cx: &OpenCx) -> Result<Self, NodeError> {
@@ -282,7 +287,7 @@ impl Node for Llm {
         let settings = Settings {
             system: params.system.clone(),
             draft: params.draft.clone(),
-            prompt_cache: params.prompt_cache.clone(),
+            prompt_cache: params.prompt_cache.as_deref().map(Path::to_owned),
             draft_tokens: usize::try_from(params.draft_tokens).unwrap_or(1),
             max_new: usize::try_from(params.max_new).unwrap_or(usize::MAX),
             sampling: SamplingOverrides {

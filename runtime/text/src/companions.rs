@@ -98,6 +98,16 @@ impl Companions {
         Some(template.map_err(|error| invalid(path, error.to_string())))
     }
 
+    /// Takes the file at `path` as the chat template.
+    ///
+    /// # Errors
+    /// That the file cannot be read, or is too large.
+    pub fn set_template(&mut self, path: PathBuf) -> Result<(), TextError> {
+        let source = read(&path)?;
+        self.template = Some((path, source));
+        Ok(())
+    }
+
     /// EOS tokens of all files but the tokenizer.
     pub fn eos_tokens(&self, tokenizer: &Tokenizer) -> Vec<u32> {
         let named = self.eos_names.iter().filter_map(|name| tokenizer.token_id(name));

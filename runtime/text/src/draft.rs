@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicBool;
 
-use crate::{Generator, TextError};
+use crate::{Generator, TextError, sampler::argmax};
 
 /// Most tokens of a draft at first; it adapts to the number that the large model accepts.
 const FIRST_COUNT: usize = 4;
@@ -41,7 +41,7 @@ impl Draft {
         generator.push(&context[known..])?;
         let mut drafted = Vec::with_capacity(most);
         while drafted.len() < most {
-            let token = most_probable(generator.logits(canceled)?);
+            let (token, _) = argmax(generator.logits(canceled)?)?;
             drafted.push(token);
             if generator.contract().eos.contains(&token) {
                 break;
@@ -63,11 +63,4 @@ impl Draft {
     pub(crate) fn reset(&mut self) {
         self.generator.reset();
     }
-}
-
-fn most_probable(logits: &[f32]) -> u32 {
-    let best = logits.iter().zip(0..).fold((f32::NEG_INFINITY, 0), |best, (&logit, token)| {
-        if logit > best.0 { (logit, token) } else { best }
-    });
-    best.1
 }

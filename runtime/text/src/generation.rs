@@ -40,6 +40,17 @@ impl Default for GenerationOptions {
     }
 }
 
+impl GenerationOptions {
+    /// Lets an answer end at `mark`, a token of its own, or else a stop string. An empty one has no effect.
+    pub fn end_at(&mut self, mark: &str, tokenizer: &Tokenizer) {
+        match tokenizer.token_id(mark.trim()) {
+            Some(end) => self.extra_eos.push(end),
+            None if !mark.is_empty() => self.stop.push(mark.to_owned()),
+            None => {}
+        }
+    }
+}
+
 /// Generated token with the text that it completes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GeneratedToken {

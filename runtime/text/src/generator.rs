@@ -363,7 +363,8 @@ impl Generator {
     ///
     /// # Errors
     /// [`TextError::State`] if the file is damaged or belongs to another program. The context is then
-    /// unchanged.
+    /// unchanged. [`TextError::UnknownToken`] and [`TextError::ContextFull`] if its tokens are not those of
+    /// a context of this model, which is then empty.
     pub fn load_state(&mut self, path: &Path) -> Result<bool, TextError> {
         let Some(label) = self.model.load_state(path)? else { return Ok(false) };
         let (written, tokens) = label.split_at_checked(size_of::<u64>()).unwrap_or_default();
@@ -372,6 +373,11 @@ impl Generator {
         self.end_ahead();
         self.embedder.truncate(0);
         self.tokens = tokens.collect();
+        let is_context = self.check_tokens(&self.tokens).and(self.check_len(self.tokens.len()));
+        if is_context.is_err() {
+            self.reset();
+        }
+        is_context?;
         self.cached_len = self.tokens.len();
         self.written_len = usize::try_from(written).unwrap_or(usize::MAX).max(self.cached_len);
         self.logits_valid = false;

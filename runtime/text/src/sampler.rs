@@ -220,7 +220,7 @@ fn keep_nucleus(candidates: &mut Vec<(f32, u32)>, mass: f64) {
 }
 
 /// First token with the maximum logit, and that logit.
-fn argmax(logits: &[f32]) -> Result<(u32, f32), TextError> {
+pub(crate) fn argmax(logits: &[f32]) -> Result<(u32, f32), TextError> {
     let invalid = |found| TextError::InvalidLogits { found };
     let (mut token, mut max) = (0, f32::NEG_INFINITY);
     let mut has_nan = false;

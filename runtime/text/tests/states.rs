@@ -98,3 +98,24 @@ fn other_files_leave_the_context_unchanged() {
     }
     std::fs::remove_file(&path).expect("the file");
 }
+
+#[test]
+fn tokens_of_no_context_are_refused() {
+    let path = temporary("tokens");
+    let file = ModelFile::open(data("contract_aten.pte"), &[]).expect("a program");
+    let mut model = Model::new(file, ModelOptions::new(afferent_kernels::KERNELS));
+    model.load_method("forward").expect("the method");
+    let mut generator = generator("contract_aten.pte");
+    let most = generator.contract().max_context_len;
+    let mut check = |tokens: &[u32], expected: TextError| {
+        let label = [[0; 8].to_vec(), tokens.iter().flat_map(|t| t.to_le_bytes()).collect()];
+        model.save_state(&path, &label.concat()).expect("a file");
+        generator.push(&[3]).expect("it fits");
+        assert_eq!(generator.load_state(&path), Err(expected));
+        assert!(generator.tokens().is_empty());
+    };
+    check(&[1, 48], TextError::UnknownToken { token: 48, vocab_size: 48 });
+    let tokens = vec![1; most + 1];
+    check(&tokens, TextError::ContextFull { needed: most + 1, limit: most });
+    std::fs::remove_file(&path).expect("the file");
+}

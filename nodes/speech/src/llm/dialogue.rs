@@ -115,6 +115,7 @@ impl Dialogue {
         match generator.load_state(file) {
             Ok(true) if generator.tokens() == prefix => return Ok(()),
             Ok(_) => {}
+            Err(TextError::State(error)) if error.is_foreign() => return Err(error.into()),
             Err(error) => tracing::warn!("llm: {error}; it will be replaced"),
         }
         generator.reset();

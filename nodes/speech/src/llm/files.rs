@@ -1,6 +1,6 @@
 //! Opens a language model with its tokenizer, chat template and sampling.
 
-use std::{fs, path::Path};
+use std::path::Path;
 
 use afferent_graph::{NodeError, OpenCx};
 use afferent_package::{CacheKind, Chat, ModelPackage, ToolFormat};
@@ -46,10 +46,7 @@ impl Opened {
         let manifest = &package.manifest;
         let chat = manifest.chat.clone().unwrap_or_default();
         if let Some(file) = &chat.template {
-            let file = package.folder().join(file);
-            let source = fs::read_to_string(&file);
-            let source = source.map_err(|error| failed(format!("{}: {error}", file.display())))?;
-            companions.template = Some((file, source));
+            companions.set_template(package.folder().join(file)).map_err(text_failed)?;
         }
         let mut options = GenerationOptions {
             max_new_tokens: settings.max_new,
@@ -73,12 +70,7 @@ impl Opened {
         let tokenizer = format.tokenizer();
         options.extra_eos = companions.eos_tokens(tokenizer);
         options.extra_eos.extend(format.end());
-        // The end mark is a token of its own, or else a stop string.
-        match tokenizer.token_id(chat.end.trim()) {
-            Some(end) => options.extra_eos.push(end),
-            None if !chat.end.is_empty() => options.stop.push(chat.end.clone()),
-            None => {}
-        }
+        options.end_at(&chat.end, tokenizer);
         let constraint = settings.constrain_calls.then(|| constraint(&chat, &format)).flatten();
         Ok(Self { generator, format, options, constraint })
     }

@@ -1,6 +1,6 @@
 //! Opens a model that sees, with its tokenizer, chat template and preparation of images.
 
-use std::{fs, path::Path};
+use std::path::Path;
 
 use afferent_core::Dynamism;
 use afferent_graph::{NodeError, OpenCx};
@@ -62,10 +62,7 @@ impl Opened {
         let mut companions = companions.map_err(text_failed)?;
         let chat = manifest.chat.clone().unwrap_or_default();
         if let Some(file) = &chat.template {
-            let file = package.folder().join(file);
-            let source = fs::read_to_string(&file);
-            let source = source.map_err(|error| failed(format!("{}: {error}", file.display())))?;
-            companions.template = Some((file, source));
+            companions.set_template(package.folder().join(file)).map_err(text_failed)?;
         }
         let format = format(&chat, &companions, settings, generator.file()).map_err(failed)?;
         let mut options = GenerationOptions {
@@ -77,12 +74,7 @@ impl Opened {
         let tokenizer = format.tokenizer();
         options.extra_eos = companions.eos_tokens(tokenizer);
         options.extra_eos.extend(format.end());
-        // The end mark is a token of its own, or else a stop string.
-        match tokenizer.token_id(chat.end.trim()) {
-            Some(end) => options.extra_eos.push(end),
-            None if !chat.end.is_empty() => options.stop.push(chat.end.clone()),
-            None => {}
-        }
+        options.end_at(&chat.end, tokenizer);
         Ok(Self { generator, image, format, options, rows: encoder.rows })
     }
 }
@@ -147,7 +139,7 @@ impl Encoder {
     /// Reads the method of `file`, whose image may have up to `memory_limit` bytes.
     ///
     /// # Errors
-    /// What the method must have.
+    /// The method is missing, or its inputs or outputs are wrong.
     pub(crate) fn read(file: &ModelFile, memory_limit: usize) -> Result<Self, String> {
         let plan = file.method(ENCODER).map_err(|error| error.to_string())?;
         let tensor = |id: u32| match plan.value(id as usize) {

@@ -373,5 +373,11 @@ fn the_prompt_cache_keeps_the_state_after_the_system_prompt() {
     fs::write(&file, &damaged).unwrap();
     check(months); // replaced: damaged
     assert_ne!(fs::read(&file).unwrap(), damaged);
+    let letter = b"a file of the user, which must not be lost";
+    fs::write(&file, letter).unwrap();
+    let prompt_cache = Some(file.clone());
+    let told = open_with(&folder, Settings { prompt_cache, ..settings(12) }).err().unwrap();
+    assert!(told.to_string().contains("it is not a state file of this version"), "{told}");
+    assert_eq!(fs::read(&file).unwrap(), letter);
     fs::remove_dir_all(&folder).unwrap();
 }
