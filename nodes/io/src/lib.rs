@@ -6,18 +6,21 @@
 //! | [`WavSink`] | writes a WAV file, or simulates a loudspeaker with one |
 //! | [`EventLog`] | writes one line per packet, as text or JSON |
 //! | [`ImageWriter`] | writes images to PNG files |
+//! | [`ImuSource`] | reads inertial measurements from a CSV file |
 //! | [`VideoSource`] | reads a video file, a folder of images, or a pipe |
 //! | [`VideoWriter`] | writes images to a video file |
 //! | [`TestPattern`] | generates images of a moving pattern |
 //!
 //! Begin with `wav_source.rs`, a source that follows the session clock, and `image_writer.rs`, a
 //! short sink. `output.rs` creates files and makes their errors; `sound_file.rs` reads
-//! samples and `video_file.rs` images; `luma_chroma.rs` converts colors.
+//! samples, `video_file.rs` images, and `imu_file.rs` inertial measurements; `luma_chroma.rs` converts colors.
 //!
 //! To add a node, write `src/<node>.rs` and add its three lines here.
 
 mod event_log;
 mod image_writer;
+mod imu_file;
+mod imu_source;
 mod luma_chroma;
 mod output;
 mod sound_file;
@@ -32,6 +35,7 @@ mod wav_source;
 
 pub use event_log::{EventLog, EventLogParams, LogFormat};
 pub use image_writer::{ImageWriter, ImageWriterParams};
+pub use imu_source::{ImuSource, ImuSourceParams};
 pub use sound_file::Encoding;
 pub use test_pattern::{TestPattern, TestPatternParams};
 pub use video_source::{VideoDecoder, VideoSource, VideoSourceParams};
@@ -43,6 +47,7 @@ pub use wav_source::{Mix, Pace, WavSource, WavSourceParams};
 pub const NODES: &[afferent_graph::NodeEntry] = &[
     afferent_graph::NodeDef::of::<EventLog>,
     afferent_graph::NodeDef::of::<ImageWriter>,
+    afferent_graph::NodeDef::of::<ImuSource>,
     afferent_graph::NodeDef::of::<TestPattern>,
     afferent_graph::NodeDef::of::<VideoSource>,
     afferent_graph::NodeDef::of::<VideoWriter>,

@@ -1,11 +1,12 @@
 //! Steps and activity of the wearer of a motion sensor.
 
-use std::time::Duration;
-
 use afferent_graph::{Cx, Node, NodeError, OpenCx, Port, Timestamp, params, ports};
 use afferent_messages::{Activity as Report, Imu};
 
-use crate::{rate::period_s, step_counter::StepCounter};
+use crate::{
+    rate::{FirstMeasurements, is_break},
+    step_counter::StepCounter,
+};
 
 params! {
     /// Settings of [`Activity`].
@@ -50,16 +51,10 @@ params! {
 /// # Ok::<(), afferent_graph::NodeError>(())
 /// ```
 pub struct Activity {
-    /// Measurements that wait until the rate is known.
-    waiting: Vec<(Timestamp, f64)>,
+    first: FirstMeasurements<f64>,
     counter: Option<StepCounter>,
     last: Option<Timestamp>,
 }
-
-/// Measurements from which the rate is taken.
-const FIRST: usize = 32;
-/// Gap after which a walk has ended.
-const MAX_GAP: Duration = Duration::from_millis(500);
 
 ports! {
     impl Activity {
@@ -73,9 +68,8 @@ ports! {
 impl Activity {
     fn push(&mut self, cx: &mut Cx<'_>, at: Timestamp, m_s2: f64) {
         let Some(counter) = &mut self.counter else { return };
-        let is_gap = |last: Timestamp| at <= last || at.since(last) > MAX_GAP;
         let was = counter.kind();
-        if self.last.is_some_and(is_gap) {
+        if self.last.is_some_and(|last| at == last || is_break(last, at)) {
             counter.interrupt();
         }
         self.last = Some(at);
@@ -99,7 +93,11 @@ impl Node for Activity {
     const LATENCY: &'static str = "a quarter of a second; four steps at the start of a walk";
 
     fn open(params: ActivityParams, _: &OpenCx) -> Result<Self, NodeError> {
-        Ok(Self { waiting: Vec::new(), counter: params.rate.map(StepCounter::new), last: None })
+        Ok(Self {
+            first: FirstMeasurements::default(),
+            counter: params.rate.map(StepCounter::new),
+            last: None,
+        })
     }
 
     fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
@@ -110,14 +108,9 @@ impl Node for Activity {
             return Ok(());
         }
         if self.counter.is_none() {
-            self.waiting.push((at, m_s2));
-            if self.waiting.len() < FIRST {
-                return Ok(());
-            }
-            let waiting = std::mem::take(&mut self.waiting);
-            let times: Vec<Timestamp> = waiting.iter().map(|(at, _)| *at).collect();
-            self.counter = period_s(&times).map(|period| StepCounter::new(period.recip()));
-            for (at, m_s2) in waiting {
+            let Some((first, period)) = self.first.push(at, m_s2) else { return Ok(()) };
+            self.counter = period.map(|period| StepCounter::new(period.recip()));
+            for (at, m_s2) in first {
                 self.push(cx, at, m_s2);
             }
             return Ok(());

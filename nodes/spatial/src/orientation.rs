@@ -6,7 +6,7 @@ use afferent_graph::{Cx, Node, NodeError, OpenCx, Port, Timestamp, params, ports
 use afferent_messages::{Imu, Orientation as Estimate};
 use vqf_rs::{Params as VqfParams, VQF};
 
-use crate::rate::period_s;
+use crate::rate::{FirstMeasurements, is_break};
 
 params! {
     /// Settings of [`Orientation`].
@@ -59,18 +59,13 @@ params! {
 /// ```
 pub struct Orientation {
     params: OrientationParams,
-    /// Measurements that wait until the rate is known.
-    waiting: Vec<(Timestamp, Imu)>,
+    first: FirstMeasurements<Imu>,
     filter: Option<VQF>,
     /// Time of the last measurement.
     last: Option<Timestamp>,
     has_warned: bool,
 }
 
-/// Measurements from which the rate is taken.
-const FIRST: usize = 32;
-/// Gap after which the orientation is unknown.
-const MAX_GAP: Duration = Duration::from_millis(500);
 const GRAVITY_M_S2: f64 = 9.806_65;
 
 ports! {
@@ -144,8 +139,13 @@ impl Node for Orientation {
     const LATENCY: &'static str = "none";
 
     fn open(params: OrientationParams, _: &OpenCx) -> Result<Self, NodeError> {
-        let mut node =
-            Self { params, waiting: Vec::new(), filter: None, last: None, has_warned: false };
+        let mut node = Self {
+            params,
+            first: FirstMeasurements::default(),
+            filter: None,
+            last: None,
+            has_warned: false,
+        };
         node.filter = node.params.rate.map(|rate| node.filter(rate.recip()));
         Ok(node)
     }
@@ -161,19 +161,14 @@ impl Node for Orientation {
             return Ok(());
         }
         if self.filter.is_none() {
-            self.waiting.push((at, imu));
-            if self.waiting.len() < FIRST {
-                return Ok(());
-            }
-            let waiting = std::mem::take(&mut self.waiting);
-            let times: Vec<Timestamp> = waiting.iter().map(|(at, _)| *at).collect();
-            self.filter = period_s(&times).map(|period| self.filter(period));
-            for (at, imu) in &waiting {
+            let Some((first, period)) = self.first.push(at, imu) else { return Ok(()) };
+            self.filter = period.map(|period| self.filter(period));
+            for (at, imu) in &first {
                 self.update(cx, *at, imu);
             }
             return Ok(());
         }
-        if self.last.is_some_and(|last| at < last || at.since(last) > MAX_GAP) {
+        if self.last.is_some_and(|last| is_break(last, at)) {
             self.restart();
         }
         self.update(cx, at, &imu);
@@ -186,26 +181,15 @@ mod tests {
     use afferent_graph::{NodeBench, ParamValues, Params};
 
     use super::*;
+    use crate::{
+        frames::{product, rotate},
+        rate::FIRST,
+    };
 
     const RATE: f64 = 200.0;
 
-    /// Product of quaternions x, y, z, w.
-    fn product([ax, ay, az, aw]: [f64; 4], [bx, by, bz, bw]: [f64; 4]) -> [f64; 4] {
-        [
-            aw * bx + ax * bw + ay * bz - az * by,
-            aw * by - ax * bz + ay * bw + az * bx,
-            aw * bz + ax * by - ay * bx + az * bw,
-            aw * bw - ax * bx - ay * by - az * bz,
-        ]
-    }
-
     fn conjugate([x, y, z, w]: [f64; 4]) -> [f64; 4] {
         [-x, -y, -z, w]
-    }
-
-    fn rotate(rotation: [f64; 4], [x, y, z]: [f64; 3]) -> [f64; 3] {
-        let turned = product(product(rotation, [x, y, z, 0.0]), conjugate(rotation));
-        [turned[0], turned[1], turned[2]]
     }
 
     /// Motion with a known orientation: rest for 10 s, then 100 s of rotations about all axes, with

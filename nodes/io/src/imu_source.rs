@@ -2,20 +2,10 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use afferent_graph::{Cx, Node, NodeError, OpenCx, Port, Timestamp, choices, params, ports};
+use afferent_graph::{Cx, Node, NodeError, OpenCx, Port, Timestamp, params, ports};
 use afferent_messages::Imu;
 
-use crate::imu_file::ImuFile;
-
-choices! {
-    /// Pace of reading.
-    pub enum ImuPace {
-        /// At the speed of the session clock.
-        Realtime = "realtime",
-        /// As fast as downstream nodes accept it.
-        Max = "max",
-    }
-}
+use crate::{Pace, imu_file::ImuFile};
 
 params! {
     /// Settings of [`ImuSource`].
@@ -23,7 +13,7 @@ params! {
         /// Path of a CSV file.
         pub path: PathBuf;
         /// Pace of reading.
-        pub pace: ImuPace = "realtime";
+        pub pace: Pace = "realtime";
         /// Restart the file at its end; timestamps keep increasing.
         pub repeat: bool = "false";
     }
@@ -97,7 +87,7 @@ impl Node for ImuSource {
             return Ok(());
         };
         let at = Timestamp::ZERO + time;
-        if self.params.pace == ImuPace::Realtime && cx.now() < at {
+        if self.params.pace == Pace::Realtime && cx.now() < at {
             self.early = Some((time, imu));
             cx.resume_at(at);
             return Ok(());

@@ -10,6 +10,8 @@ use std::{
 use afferent_graph::NodeError;
 use afferent_messages::Imu;
 
+use crate::output::file_error;
+
 /// Columns of a line: the time in nanoseconds, three angular velocities in radians per second, and three
 /// accelerations in meters per second squared, as in the EuRoC and TUM-VI data sets.
 const COLUMNS: usize = 7;
@@ -26,7 +28,7 @@ pub(crate) struct ImuFile {
 
 impl ImuFile {
     pub(crate) fn open(path: &Path) -> Result<Self, NodeError> {
-        let file = File::open(path).map_err(|error| file_error(path, error.to_string()))?;
+        let file = File::open(path).map_err(|error| file_error(path, error))?;
         let lines = BufReader::new(file);
         Ok(Self { path: path.to_owned(), lines, line: 0, first_ns: None, last_ns: i64::MIN })
     }
@@ -86,10 +88,6 @@ impl ImuFile {
     fn fault(&self, reason: &str) -> NodeError {
         file_error(&self.path, format!("line {}: {reason}", self.line))
     }
-}
-
-fn file_error(path: &Path, reason: String) -> NodeError {
-    NodeError::File { path: path.to_owned(), reason }
 }
 
 #[cfg(test)]
