@@ -5,7 +5,6 @@ import argparse
 import json
 import os
 import subprocess
-import sys
 import wave
 
 import numpy as np
@@ -76,8 +75,8 @@ def measure_text():
 
 def write_speech(path, spoken):
     """Writes the sentences to a WAV file. Returns the end of each in seconds."""
-    sys.path.append(os.path.join(ZOO, "asr"))
     import corpus
+    import eval_sets
     import speech
     corpus.start_engine(randomized=False)
     rng = np.random.default_rng(SPOKEN_SEED)
@@ -88,11 +87,7 @@ def write_speech(path, spoken):
         parts.append(sound[:loud[-1] + 1].astype(np.float32))
         ends.append(sum(map(len, parts)) / RATE)
         parts.append(np.zeros(int(PAUSE_S * RATE), np.float32))
-    with wave.open(path, "wb") as file:
-        file.setnchannels(1)
-        file.setsampwidth(2)
-        file.setframerate(RATE)
-        file.writeframes((np.concatenate(parts).clip(-1, 1) * 16384).round().astype("<i2").tobytes())
+    eval_sets.write_wav(path, (np.concatenate(parts).clip(-1, 1) * 16384).round().astype("<i2"))
     return np.array(ends)
 
 

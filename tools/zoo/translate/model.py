@@ -152,15 +152,3 @@ class Steps(nn.Module):
             values[:, :, position] = value
             x = layer(x, y, keys, values, mask, rows, torch.zeros(1))
         return self.translator.logits(x)
-
-
-def greedy(translator, ids, start, end):
-    """The tokens of greedy decoding."""
-    rows, steps, tokens = Encoder(translator)(torch.tensor([ids])), Steps(translator), [start]
-    while len(tokens) < POSITIONS:
-        logits = steps(torch.tensor([[tokens[-1]]]), rows, torch.tensor([len(tokens) - 1]))
-        token = int(logits[0, -1].argmax())
-        if token == end:
-            break
-        tokens.append(token)
-    return tokens[1:]

@@ -7,7 +7,8 @@ import zlib
 from typing import NamedTuple
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.append(os.path.dirname(HERE))
+sys.path += [os.path.dirname(HERE), os.path.join(os.path.dirname(HERE), "asr")]
+import grammar  # noqa: E402
 from sections import read_sections  # noqa: E402
 
 POLITE_PROBABILITY = 0.05
@@ -15,9 +16,6 @@ POLITE_PROBABILITY = 0.05
 SPLIT_MIN_SENTENCES = 100
 SPLITS = {0: "test", 1: "validation"}
 
-ENGLISH_ONES = ("zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen "
-                "sixteen seventeen eighteen nineteen").split()
-ENGLISH_TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
 SPANISH_ONES = ("cero uno dos tres cuatro cinco seis siete ocho nueve diez once doce trece catorce quince dieciséis "
                 "diecisiete dieciocho diecinueve veinte veintiuno veintidós veintitrés veinticuatro veinticinco "
                 "veintiséis veintisiete veintiocho veintinueve").split()
@@ -32,15 +30,6 @@ DETERMINERS = {"mi": {"m": "mi", "f": "mi", "mp": "mis", "fp": "mis"},
 class Pair(NamedTuple):
     english: str
     spanish: str
-
-
-def english_number(value):
-    """Spells out a number from 0 to 199."""
-    if value >= 100:
-        return "one hundred" + (f" and {english_number(value - 100)}" if value > 100 else "")
-    if value < 20:
-        return ENGLISH_ONES[value]
-    return ENGLISH_TENS[value // 10 - 2] + (f" {ENGLISH_ONES[value % 10]}" if value % 10 else "")
 
 
 def spanish_number(value, gender=""):
@@ -110,7 +99,7 @@ class Sentence:
             name, _, form = match[1].partition(":")
             value = self._value(name)
             if isinstance(value, int):
-                return english_number(value) if side == "english" else spanish_number(value, form)
+                return grammar.number_words(value) if side == "english" else spanish_number(value, form)
             filled = self._fill(getattr(value, side), side)
             return spanish_form(filled, form) if side == "spanish" else filled
         return re.sub(r"\{([^{}]+)\}", fill, text)

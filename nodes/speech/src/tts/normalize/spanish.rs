@@ -330,23 +330,16 @@ fn push_word(part: &str, words: &mut Vec<String>, is_known: &impl Fn(&str) -> bo
 
 #[cfg(test)]
 mod tests {
-    use super::super::ClauseEnd;
     use super::*;
+    use crate::tts::normalize::tests::spoken;
 
     fn check(text: &str, expected: &str) {
         let known = ["hola", "no"];
         let found = clauses(text, |word| known.contains(&word));
-        let spoken = found.iter().map(|clause| {
-            let mark = match clause.end {
-                ClauseEnd::Statement => '.',
-                ClauseEnd::Comma => ',',
-                ClauseEnd::Question => '?',
-                ClauseEnd::Exclamation => '!',
-            };
+        for clause in &found {
             assert_eq!(clause.words.len(), clause.written.len());
-            format!("{}{mark}", clause.words.join(" "))
-        });
-        assert_eq!(spoken.collect::<Vec<_>>().join(" "), expected, "{text}");
+        }
+        assert_eq!(spoken(&found), expected, "{text}");
     }
 
     #[test]

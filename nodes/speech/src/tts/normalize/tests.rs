@@ -2,10 +2,9 @@
 
 use super::*;
 
-fn check(text: &str, expected: &str) {
-    let known = ["turn", "ok", "i", "pin", "nasa"];
-    let found = clauses(text, Language::English, |word| known.contains(&word));
-    let written = found.iter().map(|clause| {
+/// Words of clauses with their marks.
+pub(super) fn spoken(clauses: &[Clause]) -> String {
+    let written = clauses.iter().map(|clause| {
         let mark = match clause.end {
             ClauseEnd::Statement => '.',
             ClauseEnd::Comma => ',',
@@ -14,7 +13,13 @@ fn check(text: &str, expected: &str) {
         };
         format!("{}{mark}", clause.words.join(" "))
     });
-    assert_eq!(written.collect::<Vec<_>>().join(" "), expected, "{text}");
+    written.collect::<Vec<_>>().join(" ")
+}
+
+fn check(text: &str, expected: &str) {
+    let known = ["turn", "ok", "i", "pin", "nasa"];
+    let found = clauses(text, Language::English, |word| known.contains(&word));
+    assert_eq!(spoken(&found), expected, "{text}");
 }
 
 #[test]
