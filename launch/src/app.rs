@@ -20,8 +20,8 @@ const NODES: &[&[NodeEntry]] = &[
     afferent_nodes_dialogue::NODES,
     afferent_nodes_io::NODES,
     afferent_nodes_ros2::NODES,
-    afferent_nodes_speech::NODES,
     afferent_nodes_spatial::NODES,
+    afferent_nodes_speech::NODES,
     afferent_nodes_vision::NODES,
 ];
 

@@ -110,7 +110,7 @@ bool is_at_rest
     }
 }
 
-/// What the wearer of a motion sensor does.
+/// Kind of the activity, as a motion sensor on the body tells it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ActivityKind {
     /// No steps: standing, sitting, or other motion.

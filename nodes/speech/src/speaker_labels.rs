@@ -108,7 +108,7 @@ fn speaker_of(word: &HeardWord, turns: &VecDeque<SpeakerTurn>, tolerance: Durati
         }
     }
     let longest = overlaps.into_iter().filter(|(_, sum)| !sum.is_zero());
-    // Of equal ones, the lower number.
+    // If the overlaps are equal, the speaker with the lower number.
     let longest = longest.min_by_key(|&(speaker, sum)| (std::cmp::Reverse(sum), speaker));
     let distance = |turn: &SpeakerTurn| turn.start.since(word.end).max(word.start.since(turn.end));
     let near = turns.iter().filter(|turn| distance(turn) <= tolerance);
