@@ -28,7 +28,7 @@ fn work(time: Duration) {
 fn busy_times_add_up_and_identify_the_busy_node() {
     let mut graph = Graph::default();
     let mut last = graph.numbers(COUNT);
-    for (name, nanos) in [("light", 100), ("heavy", 2000)] {
+    for (name, nanos) in [("light", 100), ("heavy", 10_000)] {
         let node = graph.node(name, move |number, cx| {
             work(Duration::from_nanos(nanos));
             cx.send(OUT, Number(number));
@@ -47,11 +47,12 @@ fn busy_times_add_up_and_identify_the_busy_node() {
     let delivered = report.edges.iter().map(|edge| edge.counts.delivered);
     assert_eq!(delivered.collect::<Vec<_>>(), [COUNT; 3]);
     assert_eq!(report.paths[0].measured, COUNT);
-    // Medians, since the system may take the processor away in any call.
+    // Medians, since the system may take the processor away in any call. The difference is large,
+    // since a call of the engine takes over 1 µs under AddressSanitizer.
     let (light_ns, heavy_ns) = (light.call.p50_ns, heavy.call.p50_ns);
-    assert!(heavy_ns >= 1900 && heavy_ns > 2 * light_ns, "{light_ns} and {heavy_ns} ns");
+    assert!(heavy_ns >= 9500 && heavy_ns > 2 * light_ns, "{light_ns} and {heavy_ns} ns");
     let busy_ns = source.busy_ns + light.busy_ns + heavy.busy_ns + sink.busy_ns;
-    assert!((COUNT * 2100..=report.wall_ns).contains(&busy_ns), "{busy_ns} of {report:?}");
+    assert!((COUNT * 10_100..=report.wall_ns).contains(&busy_ns), "{busy_ns} of {report:?}");
 }
 
 #[test]
