@@ -7,7 +7,7 @@
 //! | module | holds |
 //! |---|---|
 //! | `audio`, `features`, `image`, `imu`, `point_cloud` | sensor data |
-//! | `affine`, `camera` | geometry of images |
+//! | `affine`, `camera`, `camera_file` | geometry of images, calibrations |
 //! | `pose`, `transforms`, `motion` | space |
 //! | [`vision`] | results of vision models |
 //! | `speech`, `speaker_turns`, `text`, `dialogue` | events and text of a conversation |
@@ -20,6 +20,7 @@ mod affine;
 mod audio;
 mod bytes;
 mod camera;
+mod camera_file;
 mod cdr;
 mod dialogue;
 mod features;
@@ -58,7 +59,8 @@ pub use wire::{Matrix, Wire, WireMessage};
 
 use afferent_graph::PayloadType;
 use vision::{
-    BodyPose, Classes, Depth, Detections, Embedding, GestureEvent, Hands, Mask, TextRegions,
+    BodyPose, Classes, Depth, Detections, Detections3d, Embedding, GestureEvent, Hands, Mask,
+    TextRegions,
 };
 
 /// Every payload type of this crate.
@@ -69,6 +71,7 @@ pub const PAYLOADS: &[PayloadType] = &[
     PayloadType::of::<Classes>(),
     PayloadType::of::<Depth>(),
     PayloadType::of::<Detections>(),
+    PayloadType::of::<Detections3d>(),
     PayloadType::of::<Embedding>(),
     PayloadType::of::<Features>(),
     PayloadType::of::<Gain>(),

@@ -11,8 +11,7 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::{
     CameraDevice,
     camera_params::{
-        CameraParams, Form, OnLost, Wanted, check_calibration, choose, device_error, form,
-        read_calibration,
+        CameraParams, Form, OnLost, Wanted, choose, device_error, form, read_calibration,
     },
     warn_rarely,
 };
@@ -262,7 +261,6 @@ impl Node for Camera {
     fn open(params: CameraParams, _: &OpenCx) -> Result<Self, NodeError> {
         let calibration = read_calibration(&params)?;
         let opened = Self::open_device(&params)?;
-        check_calibration(calibration.as_ref(), &params)?;
         let (calibration, counts) = (calibration.map(Arc::new), Counts::default());
         Ok(Self { params, calibration, state: State::Opened(opened), last: None, counts })
     }

@@ -21,8 +21,7 @@ use nokhwa::utils::{
 use crate::{
     CameraDevice, CameraMode,
     camera_params::{
-        CameraParams, Form, MONO8, OnLost, Wanted, check_calibration, choose, device_error, form,
-        read_calibration,
+        CameraParams, Form, MONO8, OnLost, Wanted, choose, device_error, form, read_calibration,
     },
     warn_rarely,
 };
@@ -410,7 +409,6 @@ impl Node for Camera {
     fn open(params: CameraParams, _: &OpenCx) -> Result<Self, NodeError> {
         check_params(&params)?;
         let calibration = read_calibration(&params)?;
-        check_calibration(calibration.as_ref(), &params)?;
         let state = State::Opened(Capture::start(&params)?);
         let calibration = calibration.map(Arc::new);
         Ok(Self { params, calibration, state, last: None, lost: 0, damaged: 0 })

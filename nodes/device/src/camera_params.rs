@@ -8,7 +8,6 @@ use std::{
 use afferent_graph::{NodeError, choices, params};
 use afferent_messages::{Camera as Calibration, PixelFormat};
 
-mod calibration;
 mod mode;
 
 #[cfg(feature = "camera-nokhwa")]
@@ -105,30 +104,16 @@ params! {
     }
 }
 
-/// Reads the calibration file that the parameters name.
+/// Reads the calibration file that the parameters name, which is for images of their size.
 ///
 /// # Errors
-/// The file, and the field that is wrong.
+/// The file, and the field or the size that is wrong.
 pub(crate) fn read_calibration(params: &CameraParams) -> Result<Option<Calibration>, NodeError> {
-    params.calibration.as_deref().map(calibration::read).transpose()
-}
-
-/// Checks that the calibration is that of images of this size.
-///
-/// # Errors
-/// The size that it is for.
-pub(crate) fn check_calibration(
-    calibration: Option<&Calibration>,
-    params: &CameraParams,
-) -> Result<(), NodeError> {
-    match calibration {
-        Some(found) if (found.width, found.height) != (params.width, params.height) => {
-            let (w, h) = (found.width, found.height);
-            let reason = format!("its calibration is for images of {w}x{h}");
-            Err(device_error(&params.device, &reason))
-        }
-        _ => Ok(()),
-    }
+    let Some(path) = &params.calibration else { return Ok(None) };
+    let calibration = Calibration::read(path)?;
+    let checked = calibration.check_size(params.width, params.height);
+    checked.map_err(|reason| NodeError::File { path: path.clone(), reason })?;
+    Ok(Some(calibration))
 }
 
 /// The error `reason` of a camera.

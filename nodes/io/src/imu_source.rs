@@ -1,11 +1,14 @@
 //! Inertial measurements of a file.
 
-use std::{path::PathBuf, time::Duration};
+use std::path::PathBuf;
 
-use afferent_graph::{Cx, Node, NodeError, OpenCx, Port, Timestamp, params, ports};
+use afferent_graph::{Cx, Node, NodeError, OpenCx, Port, params, ports};
 use afferent_messages::Imu;
 
-use crate::{Pace, imu_file::ImuFile};
+use crate::{
+    Pace,
+    timed_lines::{LineLayout, PacedLines, TimedLines},
+};
 
 params! {
     /// Settings of [`ImuSource`].
@@ -28,38 +31,16 @@ params! {
 /// node fails.
 ///
 /// Latency: none.
-pub struct ImuSource {
-    params: ImuSourceParams,
-    file: ImuFile,
-    /// Measurement that was read too early.
-    early: Option<(Duration, Imu)>,
-    /// Time at which this pass through the file began, its last measurement, and the one before.
-    start: Duration,
-    last: Duration,
-    period: Duration,
-}
+pub struct ImuSource(PacedLines);
+
+/// Lines of the data sets EuRoC and TUM-VI.
+const LAYOUTS: &[LineLayout] =
+    &[LineLayout { columns: "time_ns, wx, wy, wz, ax, ay, az", numbers: 6, has_seconds: false }];
 
 ports! {
     impl ImuSource {
         /// Measurements of the file.
         out IMU: Imu;
-    }
-}
-
-impl ImuSource {
-    /// The next measurement with its time since the start of the session; `None` at the end.
-    fn next(&mut self) -> Result<Option<(Duration, Imu)>, NodeError> {
-        if let Some(early) = self.early.take() {
-            return Ok(Some(early));
-        }
-        let mut next = self.file.next()?;
-        // A file without measurements would be read for ever.
-        if next.is_none() && self.params.repeat && !self.period.is_zero() {
-            self.file = ImuFile::open(&self.params.path)?;
-            self.start = self.last.saturating_add(self.period);
-            next = self.file.next()?;
-        }
-        Ok(next.map(|(since, imu)| (self.start.saturating_add(since), imu)))
     }
 }
 
@@ -72,39 +53,28 @@ impl Node for ImuSource {
     const LATENCY: &'static str = "none";
 
     fn check(params: &ImuSourceParams, _: &OpenCx) -> Result<(), NodeError> {
-        ImuFile::open(&params.path)?.next().map(drop)
+        TimedLines::open(&params.path, LAYOUTS)?.next().map(drop)
     }
 
     fn open(params: ImuSourceParams, _: &OpenCx) -> Result<Self, NodeError> {
-        let file = ImuFile::open(&params.path)?;
-        let (start, last, period) = (Duration::ZERO, Duration::ZERO, Duration::ZERO);
-        Ok(Self { params, file, early: None, start, last, period })
+        PacedLines::open(&params.path, LAYOUTS, params.pace, params.repeat).map(Self)
     }
 
     fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
-        let Some((time, imu)) = self.next()? else {
-            cx.end();
-            return Ok(());
+        let Some((at, numbers)) = self.0.poll(cx)? else { return Ok(()) };
+        let number = |index: usize| numbers.get(index).map_or(0.0, |value| *value as f32);
+        let imu = Imu {
+            angular_velocity_rad_s: [0, 1, 2].map(number),
+            acceleration_m_s2: [3, 4, 5].map(number),
         };
-        let at = Timestamp::ZERO + time;
-        if self.params.pace == Pace::Realtime && cx.now() < at {
-            self.early = Some((time, imu));
-            cx.resume_at(at);
-            return Ok(());
-        }
-        if time > self.last {
-            self.period = time - self.last;
-        }
-        self.last = time;
         cx.send_at(Self::IMU, at, imu);
-        cx.resume();
         Ok(())
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use afferent_graph::{NodeBench, ParamValue, ParamValues, Params};
+    use afferent_graph::{NodeBench, ParamValue, ParamValues, Params, Timestamp};
 
     use super::*;
 

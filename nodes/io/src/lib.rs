@@ -7,26 +7,28 @@
 //! | [`EventLog`] | writes one line per packet, as text or JSON |
 //! | [`ImageWriter`] | writes images to PNG files |
 //! | [`ImuSource`] | reads inertial measurements from a CSV file |
+//! | [`PoseSource`] | reads the trajectory of a camera or a body from a file |
 //! | [`VideoSource`] | reads a video file, a folder of images, or a pipe |
 //! | [`VideoWriter`] | writes images to a video file |
 //! | [`TestPattern`] | generates images of a moving pattern |
 //!
 //! Begin with `wav_source.rs`, a source that follows the session clock, and `image_writer.rs`, a
 //! short sink. `output.rs` creates files and makes their errors; `sound_file.rs` reads
-//! samples, `video_file.rs` images, and `imu_file.rs` inertial measurements; `luma_chroma.rs` converts colors.
+//! samples, `video_file.rs` images, and `timed_lines.rs` lines of numbers; `luma_chroma.rs` converts colors.
 //!
 //! To add a node, write `src/<node>.rs` and add its three lines here.
 
 mod event_log;
 mod image_writer;
-mod imu_file;
 mod imu_source;
 mod luma_chroma;
 mod output;
+mod pose_source;
 mod sound_file;
 mod test_pattern;
 #[cfg(test)]
 mod testing;
+mod timed_lines;
 mod video_file;
 mod video_source;
 mod video_writer;
@@ -36,6 +38,7 @@ mod wav_source;
 pub use event_log::{EventLog, EventLogParams, LogFormat};
 pub use image_writer::{ImageWriter, ImageWriterParams};
 pub use imu_source::{ImuSource, ImuSourceParams};
+pub use pose_source::{PoseSource, PoseSourceParams};
 pub use sound_file::Encoding;
 pub use test_pattern::{TestPattern, TestPatternParams};
 pub use video_source::{VideoDecoder, VideoSource, VideoSourceParams};
@@ -48,6 +51,7 @@ pub const NODES: &[afferent_graph::NodeEntry] = &[
     afferent_graph::NodeDef::of::<EventLog>,
     afferent_graph::NodeDef::of::<ImageWriter>,
     afferent_graph::NodeDef::of::<ImuSource>,
+    afferent_graph::NodeDef::of::<PoseSource>,
     afferent_graph::NodeDef::of::<TestPattern>,
     afferent_graph::NodeDef::of::<VideoSource>,
     afferent_graph::NodeDef::of::<VideoWriter>,

@@ -2,13 +2,16 @@
 
 use std::{
     path::{Path, PathBuf},
-    sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel},
+    sync::{
+        Arc,
+        mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel},
+    },
     thread,
     time::Duration,
 };
 
 use afferent_graph::{Cx, Node, NodeError, OpenCx, Port, Timestamp, choices, params, ports};
-use afferent_messages::{Image, PixelFormat};
+use afferent_messages::{Camera, Image, PixelFormat};
 
 use crate::{
     Pace,
@@ -49,6 +52,8 @@ params! {
         pub height: Option<usize>, range 1.0..=16384.0, unit "px";
         /// Topic of the images of an MCAP file. Default: the first one that has some.
         pub topic: Option<String>;
+        /// Calibration of the camera, a YAML file of `camera_calibration` of ROS.
+        pub calibration: Option<PathBuf>;
         /// Coordinate frame of the images.
         pub frame_id: String = "camera";
     }
@@ -90,6 +95,7 @@ params! {
 /// ```
 pub struct VideoSource {
     params: VideoSourceParams,
+    calibration: Option<Arc<Camera>>,
     images: Receiver<Item>,
     /// Image that was received too early.
     early: Option<(Duration, Image)>,
@@ -179,9 +185,16 @@ fn read(path: &Path, options: &ReadOptions, repeat: bool, sender: &SyncSender<It
 }
 
 impl VideoSource {
-    fn send(&self, cx: &mut Cx<'_>, at: Timestamp, mut image: Image) {
+    fn send(&self, cx: &mut Cx<'_>, at: Timestamp, mut image: Image) -> Result<(), NodeError> {
         image.frame_id.clone_from(&self.params.frame_id);
+        if let (Some(camera), Some(path)) = (&self.calibration, &self.params.calibration) {
+            let size = |pixels: usize| u32::try_from(pixels).unwrap_or(u32::MAX);
+            let checked = camera.check_size(size(image.width()), size(image.height()));
+            checked.map_err(|reason| file_error(path, reason))?;
+            image.camera = Some(camera.clone());
+        }
         cx.send_at(Self::IMAGES, at, image);
+        Ok(())
     }
 }
 
@@ -195,6 +208,7 @@ impl Node for VideoSource {
 
     fn check(params: &VideoSourceParams, _: &OpenCx) -> Result<(), NodeError> {
         let options = params.options()?;
+        params.calibration.as_deref().map(Camera::read).transpose()?;
         if !is_pipe(&params.path) {
             return video_file::open(&params.path, &options).map(drop);
         }
@@ -215,7 +229,8 @@ impl Node for VideoSource {
         let read = move || read(&path, &options, repeat, &sender);
         let thread = thread::Builder::new().name("video_source".to_owned()).spawn(read);
         thread.map_err(|error| file_error(&params.path, format!("no thread: {error}")))?;
-        Ok(Self { params, images, early: None })
+        let calibration = params.calibration.as_deref().map(Camera::read).transpose()?;
+        Ok(Self { calibration: calibration.map(Arc::new), params, images, early: None })
     }
 
     fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
@@ -241,8 +256,7 @@ impl Node for VideoSource {
             cx.resume_at(at);
             return Ok(());
         }
-        self.send(cx, at, image);
-        Ok(())
+        self.send(cx, at, image)
     }
 }
 

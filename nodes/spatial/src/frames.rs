@@ -47,6 +47,12 @@ impl Rigid {
     }
 }
 
+impl From<&Pose> for Rigid {
+    fn from(pose: &Pose) -> Self {
+        Self { translation_m: pose.position_m, rotation_xyzw: pose.orientation_xyzw }
+    }
+}
+
 /// Rotation of `point` by a unit quaternion.
 pub(crate) fn rotate([x, y, z, w]: [f64; 4], [px, py, pz]: [f64; 3]) -> [f64; 3] {
     // t = 2 q × p, p + w t + q × t

@@ -3,6 +3,7 @@
 //! | node | purpose |
 //! |---|---|
 //! | [`Activity`] | counts steps and tells walking from running |
+//! | [`Lift`] | lifts detected objects from an image into space |
 //! | [`Orientation`] | estimates the orientation of an inertial measurement unit |
 //!
 //! Begin with `orientation.rs`. `step_counter.rs` finds steps in the acceleration; `frames.rs` has
@@ -11,7 +12,9 @@
 //! To add a node, write `src/<node>.rs` and add its lines below.
 
 mod activity;
+mod camera_view;
 pub mod frames;
+mod lift;
 mod orientation;
 mod rate;
 pub mod step_counter;
@@ -19,7 +22,9 @@ pub mod step_counter;
 use afferent_graph::{NodeDef, NodeEntry};
 
 pub use activity::{Activity, ActivityParams};
+pub use lift::{Lift, LiftParams};
 pub use orientation::{Orientation, OrientationParams};
 
 /// All nodes of this crate, in alphabetical order.
-pub const NODES: &[NodeEntry] = &[NodeDef::of::<Activity>, NodeDef::of::<Orientation>];
+pub const NODES: &[NodeEntry] =
+    &[NodeDef::of::<Activity>, NodeDef::of::<Lift>, NodeDef::of::<Orientation>];

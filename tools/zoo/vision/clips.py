@@ -1,10 +1,12 @@
-"""Writes sample videos of 10 s with ground truth: hands, a walk through a room, and signs with text.
+"""Writes sample videos with ground truth: hands, a room, signs with text, and a walk through rooms.
 
-Each is a Motion JPEG AVI of 320 x 240 in pipelines/assets, with a JSON line for each image. The first
-line describes the video: rate, size, focal length, and what does not change.
+Each is a Motion JPEG AVI in pipelines/assets, with a JSON line for each image. The first line
+describes the video: rate, size, focal length, and what does not change. Arguments are names of videos;
+without any, all are written.
 """
 import json
 import os
+import sys
 
 import avi
 import hand_scenes
@@ -13,6 +15,7 @@ import room_scenes
 import room_views
 import text_lines
 import text_pages
+import walks
 from backgrounds import Bank
 from paths import ASSETS
 from PIL import Image, ImageDraw, ImageFilter
@@ -44,8 +47,9 @@ def write(name, images, rate, quality, header, rows):
     """Writes a video and its ground truth."""
     path = os.path.join(ASSETS, name)
     avi.write(f"{path}.avi", images, rate, quality)
+    height, width = images[0].shape[:2]
     with open(f"{path}.jsonl", "w") as file:
-        for row in [{"video": f"{name}.avi", "rate": rate, "width": WIDTH, "height": HEIGHT, **header}, *rows]:
+        for row in [{"video": f"{name}.avi", "rate": rate, "width": width, "height": height, **header}, *rows]:
             file.write(json.dumps(row) + "\n")
     print(f"{name}: {len(images)} images, {os.path.getsize(f'{path}.avi')} bytes, "
           f"{os.path.getsize(f'{path}.jsonl')} bytes of ground truth", flush=True)
@@ -187,11 +191,16 @@ def make_text():
     write("signs", images, TEXT_RATE, 75, {}, rows)
 
 
+def make_walk():
+    walks.write(os.path.join(ASSETS, "walk"), walks.draw(SEED))
+
+
+MAKERS = {"hands": make_hands, "room": make_room, "signs": make_text, "walk": make_walk}
+
 if __name__ == "__main__":
     os.makedirs(ASSETS, exist_ok=True)
-    make_hands()
-    make_room()
-    make_text()
+    for chosen in sys.argv[1:] or MAKERS:
+        MAKERS[chosen]()
 
 
 assert abs(room_views.FIELD_OF_VIEW[0] + room_views.FIELD_OF_VIEW[1] - 2 * FIELD_OF_VIEW) < 1

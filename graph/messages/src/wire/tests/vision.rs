@@ -4,10 +4,16 @@ use afferent_core::{ScalarType, Tensor};
 
 use super::{Encoded, NAN, bits, geometry};
 use crate::vision::{
-    Body, BodyPose, Box2d, Class, Classes, Depth, DepthKind, Detection, Detections, Embedding,
-    GestureEvent, GestureKind, Hand, Handedness, Hands, Keypoint, Mask, MaskKind, Skeleton,
-    TextRegion, TextRegions,
+    Body, BodyPose, Box2d, Class, Classes, Depth, DepthKind, Detection, Detection3d, Detections,
+    Detections3d, Embedding, GestureEvent, GestureKind, Hand, Handedness, Hands, Keypoint, Mask,
+    MaskKind, Skeleton, TextRegion, TextRegions, View,
 };
+
+fn same_objects(a: &Detections3d, b: &Detections3d) -> bool {
+    a.frame_id == b.frame_id
+        && a.detections == b.detections
+        && a.view.as_ref().map(|view| &view.pose) == b.view.as_ref().map(|view| &view.pose)
+}
 
 /// Maps of values.
 pub(super) fn maps() -> Vec<Encoded> {
@@ -60,6 +66,18 @@ pub(super) fn results() -> Vec<Encoded> {
     let bounds = Box2d { center: [0.1, -0.0], size: [f32::MAX, 1e-42], angle_rad: -0.5 };
     let found = |label: &str, track| Detection { label: label.into(), score: 0.3, bounds, track };
     let detections = vec![found("cup ✓", Some(u64::MAX)), found("", None)];
+    let object = Detection3d {
+        label: "mug ✓".into(),
+        score: 0.5,
+        position_m: [1.0, -2.0, 1e-9],
+        covariance_m2: [[0.1, 0.01, 0.0], [0.01, 0.2, 0.0], [0.0, 0.0, 0.3]],
+        size_m: [0.1, 0.2, 0.3],
+    };
+    let objects = Detections3d {
+        frame_id: frame_id.clone(),
+        detections: vec![object, Detection3d::default()],
+        view: Some(View::default()),
+    };
     let hand = Hand {
         handedness: Handedness::Left,
         handedness_score: 0.9,
@@ -80,6 +98,8 @@ pub(super) fn results() -> Vec<Encoded> {
         vec![Class { label: "cat".into(), score: 0.7 }, Class { label: "".into(), score: 0.1 }];
     let frame = || frame_id.clone();
     vec![
+        Encoded::new(objects, same_objects),
+        Encoded::new(Detections3d::default(), same_objects),
         Encoded::new(Detections { frame_id: frame(), detections }, PartialEq::eq),
         Encoded::new(Detections::default(), PartialEq::eq),
         Encoded::new(

@@ -3,8 +3,9 @@
 use std::path::Path;
 
 use afferent_graph::{Choice, NodeError};
-use afferent_messages::{Camera, DistortionModel};
 use serde::Deserialize;
+
+use crate::{Camera, DistortionModel};
 
 /// Fields that are read; the file has others.
 #[derive(Deserialize)]
@@ -23,16 +24,32 @@ struct Matrix {
     data: Vec<f64>,
 }
 
-/// Reads the calibration in the file `path`.
-///
-/// # Errors
-/// The file, and the field that is wrong.
-pub(super) fn read(path: &Path) -> Result<Camera, NodeError> {
-    let text = std::fs::read_to_string(path).map_err(|error| error.to_string());
-    text.and_then(|text| parse(&text)).map_err(|reason| NodeError::Device {
-        name: path.display().to_string(),
-        reason: format!("the calibration cannot be read: {reason}"),
-    })
+impl Camera {
+    /// Reads the calibration in the YAML file `path`, as `camera_calibration` of ROS writes it.
+    ///
+    /// # Errors
+    /// The file, and the field that is wrong.
+    pub fn read(path: &Path) -> Result<Self, NodeError> {
+        let text = std::fs::read_to_string(path).map_err(|error| error.to_string());
+        text.and_then(|text| parse(&text)).map_err(|reason| NodeError::File {
+            path: path.to_owned(),
+            reason: format!("the calibration cannot be read: {reason}"),
+        })
+    }
+
+    /// Checks that the calibration is for images of this size.
+    ///
+    /// # Errors
+    /// The size that it is for.
+    pub fn check_size(&self, width: u32, height: u32) -> Result<(), String> {
+        match (self.width, self.height) == (width, height) {
+            true => Ok(()),
+            false => {
+                let (w, h) = (self.width, self.height);
+                Err(format!("the calibration is for images of {w}x{h}, not of {width}x{height}"))
+            }
+        }
+    }
 }
 
 fn parse(text: &str) -> Result<Camera, String> {

@@ -1,0 +1,260 @@
+//! Text files in which each line has a time and numbers.
+
+use std::{
+    fs::File,
+    io::{BufRead, BufReader},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use afferent_graph::{Cx, NodeError, Timestamp};
+
+use crate::{Pace, output::file_error};
+
+/// Layout of the lines of a file.
+#[derive(Debug)]
+pub(crate) struct LineLayout {
+    /// Names of the columns, the time first.
+    pub(crate) columns: &'static str,
+    /// Number of numbers after the time.
+    pub(crate) numbers: usize,
+    /// True if the time is in seconds, not in whole nanoseconds.
+    pub(crate) has_seconds: bool,
+}
+
+/// A time since the first line, and the numbers after it.
+pub(crate) type Line = (Duration, Vec<f64>);
+
+/// A file that is read line by line. Columns are separated by commas or spaces. Lines that begin with
+/// `#`, empty lines, and a first line with names are skipped.
+pub(crate) struct TimedLines {
+    path: PathBuf,
+    lines: BufReader<File>,
+    line: usize,
+    layouts: &'static [LineLayout],
+    layout: Option<&'static LineLayout>,
+    /// Time of the first and of the last line, in nanoseconds.
+    first_ns: Option<i64>,
+    last_ns: i64,
+}
+
+impl TimedLines {
+    /// Opens a file whose lines have one of the `layouts`, all the same.
+    pub(crate) fn open(path: &Path, layouts: &'static [LineLayout]) -> Result<Self, NodeError> {
+        let file = File::open(path).map_err(|error| file_error(path, error))?;
+        let (path, lines) = (path.to_owned(), BufReader::new(file));
+        Ok(Self { path, lines, line: 0, layouts, layout: None, first_ns: None, last_ns: i64::MIN })
+    }
+
+    /// Layout of the lines that were read.
+    pub(crate) fn layout(&self) -> Option<&'static LineLayout> {
+        self.layout
+    }
+
+    /// The numbers of the next line; `None` at the end.
+    ///
+    /// # Errors
+    /// [`NodeError::File`] with the line that is not right.
+    pub(crate) fn next(&mut self) -> Result<Option<Line>, NodeError> {
+        let mut text = String::new();
+        loop {
+            text.clear();
+            self.line += 1;
+            match self.lines.read_line(&mut text) {
+                Ok(0) => return Ok(None),
+                Ok(_) => {}
+                Err(error) => return Err(self.fault(&error.to_string())),
+            }
+            let line = text.trim();
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            let is_header = self.line == 1 && line.starts_with(char::is_alphabetic);
+            if !is_header {
+                return self.parse(line).map(Some);
+            }
+        }
+    }
+
+    fn parse(&mut self, line: &str) -> Result<Line, NodeError> {
+        let cells: Vec<&str> =
+            line.split([',', ' ', '\t']).filter(|cell| !cell.is_empty()).collect();
+        let fits = |layout: &&LineLayout| layout.numbers + 1 == cells.len();
+        let layout = match self.layout {
+            Some(layout) => Some(layout).filter(fits),
+            None => self.layouts.iter().find(fits),
+        };
+        let Some(layout) = layout else {
+            let expected: Vec<_> = self.layouts.iter().map(|layout| layout.columns).collect();
+            let (found, expected) = (cells.len(), expected.join("; or "));
+            return Err(self.fault(&format!("{found} columns; {expected} were expected")));
+        };
+        self.layout = Some(layout);
+        let at = match layout.has_seconds {
+            true => seconds_in_ns(cells[0]),
+            false => cells[0].parse().ok(),
+        };
+        let at: i64 = at.ok_or_else(|| {
+            let unit = if layout.has_seconds { "seconds" } else { "whole nanoseconds" };
+            self.fault(&format!("the time {:?} is not a number of {unit}", cells[0]))
+        })?;
+        if at <= self.last_ns {
+            return Err(self.fault("the time is not later than that of the line before"));
+        }
+        let mut values = vec![0.0; layout.numbers];
+        for (value, cell) in values.iter_mut().zip(&cells[1..]) {
+            let parsed = cell.parse().ok().filter(|value: &f64| value.is_finite());
+            *value = parsed.ok_or_else(|| self.fault(&format!("{cell:?} is not a number")))?;
+        }
+        self.last_ns = at;
+        let first = *self.first_ns.get_or_insert(at);
+        Ok((Duration::from_nanos(at.abs_diff(first)), values))
+    }
+
+    /// The error `reason` about the last line.
+    pub(crate) fn fault(&self, reason: &str) -> NodeError {
+        file_error(&self.path, format!("line {}: {reason}", self.line))
+    }
+}
+
+/// Nanoseconds of a decimal number of seconds, without rounding in floating point.
+fn seconds_in_ns(text: &str) -> Option<i64> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let is_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let (sign, digits) = whole.strip_prefix('-').map_or((1, whole), |digits| (-1, digits));
+    if digits.is_empty() || !is_digits(digits) || !is_digits(fraction) {
+        return None;
+    }
+    let nanos: i64 = format!("{fraction:0<9}").get(..9)?.parse().ok()?;
+    let seconds: i64 = digits.parse().ok()?;
+    seconds.checked_mul(1_000_000_000)?.checked_add(nanos).map(|ns| sign * ns)
+}
+
+/// Lines of a file, at their times after the start of the session.
+pub(crate) struct PacedLines {
+    path: PathBuf,
+    layouts: &'static [LineLayout],
+    pace: Pace,
+    repeat: bool,
+    lines: TimedLines,
+    /// Line that was read too early.
+    early: Option<Line>,
+    /// Time at which this pass through the file began, its last line, and the distance to the one
+    /// before.
+    start: Duration,
+    last: Duration,
+    period: Duration,
+}
+
+impl PacedLines {
+    /// Opens a file. With `repeat`, it starts again at its end.
+    pub(crate) fn open(
+        path: &Path,
+        layouts: &'static [LineLayout],
+        pace: Pace,
+        repeat: bool,
+    ) -> Result<Self, NodeError> {
+        let lines = TimedLines::open(path, layouts)?;
+        let (start, last, period) = (Duration::ZERO, Duration::ZERO, Duration::ZERO);
+        Ok(Self {
+            path: path.to_owned(),
+            layouts,
+            pace,
+            repeat,
+            lines,
+            early: None,
+            start,
+            last,
+            period,
+        })
+    }
+
+    /// The lines, for their layout and for errors.
+    pub(crate) fn lines(&self) -> &TimedLines {
+        &self.lines
+    }
+
+    /// The next line with its time since the start of the session; `None` at the end.
+    fn next(&mut self) -> Result<Option<Line>, NodeError> {
+        if let Some(early) = self.early.take() {
+            return Ok(Some(early));
+        }
+        let mut next = self.lines.next()?;
+        // A file without lines would be read for ever.
+        if next.is_none() && self.repeat && !self.period.is_zero() {
+            self.lines = TimedLines::open(&self.path, self.layouts)?;
+            self.start = self.last.saturating_add(self.period);
+            next = self.lines.next()?;
+        }
+        Ok(next.map(|(since, numbers)| (self.start.saturating_add(since), numbers)))
+    }
+
+    /// The line that is due, if any, with its timestamp. Asks for the next call, or ends the stream.
+    pub(crate) fn poll(
+        &mut self,
+        cx: &mut Cx<'_>,
+    ) -> Result<Option<(Timestamp, Vec<f64>)>, NodeError> {
+        let Some((time, numbers)) = self.next()? else {
+            cx.end();
+            return Ok(None);
+        };
+        let at = Timestamp::ZERO + time;
+        if self.pace == Pace::Realtime && cx.now() < at {
+            self.early = Some((time, numbers));
+            cx.resume_at(at);
+            return Ok(None);
+        }
+        if time > self.last {
+            self.period = time - self.last;
+        }
+        self.last = time;
+        cx.resume();
+        Ok(Some((at, numbers)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LAYOUTS: &[LineLayout] = &[
+        LineLayout { columns: "time_ns, x, y, z", numbers: 3, has_seconds: false },
+        LineLayout { columns: "time_s x", numbers: 1, has_seconds: true },
+    ];
+
+    fn read(text: &str) -> Result<Vec<Line>, String> {
+        let name = format!("afferent-lines-{:?}.csv", std::thread::current().id());
+        let path = std::env::temp_dir().join(name);
+        std::fs::write(&path, text).unwrap();
+        let mut file = TimedLines::open(&path, LAYOUTS).unwrap();
+        let found = std::iter::from_fn(|| file.next().transpose()).collect::<Result<_, _>>();
+        std::fs::remove_file(&path).unwrap();
+        found.map_err(|error| error.to_string().rsplit(": ").next().unwrap_or_default().to_owned())
+    }
+
+    #[test]
+    fn lines_of_data_sets_are_read() {
+        let text = "#timestamp [ns],w_RS_S_x [rad s^-1],...\n\
+            1403636579758555392,-0.0991,0.147,0.029\n\n\
+            1403636579763555584 , -1e-1,0.1,0.0\r\n";
+        let found = read(text).unwrap();
+        assert_eq!(found[0], (Duration::ZERO, vec![-0.0991, 0.147, 0.029]));
+        assert_eq!(found[1], (Duration::from_nanos(5_000_192), vec![-0.1, 0.1, 0.0]));
+        assert_eq!(read("time,x,y,z\n1,0,0,9.8\n").unwrap().len(), 1);
+        assert_eq!(read("").unwrap(), []);
+        let seconds = read("1305031102.175304 1\n1305031102.2\t2\n1305031103 3\n").unwrap();
+        let nanos: Vec<_> = seconds.iter().map(|line| line.0.as_nanos()).collect();
+        assert_eq!(nanos, [0, 24_696_000, 824_696_000]);
+    }
+
+    #[test]
+    fn faults_are_named() {
+        let check = |text: &str, expected: &str| assert_eq!(read(text).unwrap_err(), expected);
+        check("1,2,3\n", "3 columns; time_ns, x, y, z; or time_s x were expected");
+        check("1.5,0,0,0\n", "the time \"1.5\" is not a number of whole nanoseconds");
+        check("1e3 0\n", "the time \"1e3\" is not a number of seconds");
+        check("1 2\n3,4,5,6\n", "4 columns; time_ns, x, y, z; or time_s x were expected");
+        check("1,0,0,nan\n", "\"nan\" is not a number");
+        check("5,0,0,0\n5,0,0,0\n", "the time is not later than that of the line before");
+    }
+}

@@ -1,0 +1,197 @@
+//! Detected objects in space.
+
+use afferent_graph::{Cx, Node, NodeError, OpenCx, Port, params, ports};
+use afferent_messages::{
+    Affine, Pose,
+    vision::{Depth, Detection, Detection3d, Detections, Detections3d, View},
+};
+use glam::{DMat3, DVec3};
+
+use crate::camera_view::CameraView;
+
+params! {
+    /// Settings of [`Lift`].
+    pub struct LiftParams {
+        /// Least score of an object.
+        pub score: f32 = "0.4", range 0.0..=1.0;
+        /// Objects that are farther away are dropped.
+        pub max_distance: f64 = "6", range 0.1..=1000.0, unit "m";
+        /// Standard deviation of the depth, as a share of it.
+        pub depth_error: f64 = "0.15", range 0.001..=1.0;
+    }
+}
+
+/// Lifts detected objects into space: from a box in an image, the depth there, and the pose of the
+/// camera to a position in the world.
+///
+/// The depth of an object is the median of the depth map in the inner 40 % of its box. The object is
+/// taken to be as deep as it is wide, so that its middle lies behind the surface that is seen. The
+/// covariance of the position is that of a ray: long along the line of sight, by `depth_error` and the
+/// size of the object, and short across it. A box that touches the border of the image shows a part of
+/// the object; its covariance is as large as the part.
+///
+/// Depth maps must be metric, and must have the calibration of their camera. A source of images gets it by its
+/// parameter `calibration`. Poses are `world_from_camera`, of the optical frame: z ahead, x to the right,
+/// y down. The world has z up.
+///
+/// ```yaml
+/// objects:
+///   use: lift
+///   in:
+///     detections: detect.detections
+///     depth: {from: depth.depth, sync: exact}
+///     pose: {from: camera.poses, sync: interpolate}
+/// ```
+///
+/// Latency: none.
+pub struct Lift {
+    params: LiftParams,
+}
+
+ports! {
+    impl Lift {
+        /// Objects of an image.
+        in DETECTIONS: Detections;
+        /// Depth of the image.
+        in DEPTH: Depth;
+        /// Pose of the camera at the time of the image.
+        in POSE: Pose;
+        /// The objects in the frame of the pose. Those whose depth is not known are missing.
+        out OBJECTS: Detections3d, in_step;
+    }
+}
+
+/// Share of a box, along each side, in which the depth is measured.
+const INNER: f64 = 0.4;
+
+/// Deepest an object is taken to be behind its surface, in meters.
+const MAX_HALF_DEPTH_M: f64 = 0.35;
+
+/// Standard deviation of the middle of a box, as a share of its size.
+const BOX_ERROR: f64 = 0.1;
+
+/// Distance to the border of the image, in pixels, within which a box is cut off by it.
+const BORDER_PX: f64 = 2.0;
+
+impl Lift {
+    fn lift(&self, view: &CameraView<'_>, found: &Detection) -> Option<Detection3d> {
+        let depths = view.depths_in(&found.bounds, INNER);
+        let surface = *depths.get(depths.len() / 2)?;
+        if found.score < self.params.score || surface > self.params.max_distance {
+            return None;
+        }
+        let size_px = found.bounds.size.map(f64::from);
+        let [width, height] = [0, 1].map(|axis| size_px[axis] * surface / view.focal_px()[axis]);
+        let half_depth = (width / 2.0).min(MAX_HALF_DEPTH_M);
+        let center = found.bounds.center.map(f64::from);
+        let position = view.point(center, surface + half_depth)?;
+        let image = view.size_px().to_array();
+        let is_cut = |axis: usize| {
+            let (low, high) =
+                (center[axis] - size_px[axis] / 2.0, center[axis] + size_px[axis] / 2.0);
+            low < BORDER_PX || high > image[axis] - BORDER_PX
+        };
+        let across = |axis: usize, size: f64| size * if is_cut(axis) { 0.5 } else { BOX_ERROR };
+        let along = (self.params.depth_error * surface).hypot(half_depth / 2.0);
+        // Across the ray, at least two pixels.
+        let least = 2.0 * surface / view.focal_px().x;
+        let sigma = DVec3::new(across(0, width).max(least), across(1, height).max(least), along);
+        let axes = ray_axes(view, position);
+        let covariance = axes * DMat3::from_diagonal(sigma * sigma) * axes.transpose();
+        // The box of the world around the box of the camera.
+        let size = (view.rotation()
+            * DMat3::from_diagonal(DVec3::new(width, height, 2.0 * half_depth)))
+        .to_cols_array_2d();
+        let extent = |axis: usize| size.iter().map(|column| column[axis].abs()).fold(0.0, f64::max);
+        Some(Detection3d {
+            label: found.label.clone(),
+            score: found.score,
+            position_m: position.to_array(),
+            covariance_m2: covariance.transpose().to_cols_array_2d(),
+            size_m: [0, 1, 2].map(|axis| extent(axis) as f32),
+        })
+    }
+}
+
+/// Axes of the world: to the right and down in the image, and along the ray to a point.
+fn ray_axes(view: &CameraView<'_>, point: DVec3) -> DMat3 {
+    let camera = DVec3::from_array(view.world_from_camera.translation_m);
+    let ray = (point - camera).normalize_or(view.rotation().z_axis);
+    let right =
+        (view.rotation().x_axis - ray * ray.dot(view.rotation().x_axis)).normalize_or_zero();
+    DMat3::from_cols(right, ray.cross(right), ray)
+}
+
+/// Most columns and rows of the depth that is sent on.
+const MAX_COLUMNS: usize = 40;
+
+/// A smaller depth map of the same view: the median of each block of pixels.
+fn shrunk(depth: &Depth) -> Result<Depth, NodeError> {
+    let (width, height) = (depth.width(), depth.height());
+    let step = width.max(height).div_ceil(MAX_COLUMNS).max(1);
+    let (columns, rows) = (width / step, height / step);
+    let values = depth.values.data::<f32>()?;
+    let mut small = Depth {
+        to_source: depth.to_source.after(&Affine::scale_and_shift([step as f64; 2], [0.0; 2])),
+        frame_id: depth.frame_id.clone(),
+        kind: depth.kind,
+        camera: depth.camera.clone(),
+        ..Depth::default()
+    };
+    let mut block = Vec::with_capacity(step * step);
+    for (index, to) in small.reshape(columns, rows)?.iter_mut().enumerate() {
+        let (left, top) = (index % columns * step, index / columns * step);
+        block.clear();
+        for row in values.chunks_exact(width).skip(top).take(step) {
+            block.extend(row[left..left + step].iter().filter(|value| value.is_finite()));
+        }
+        block.sort_by(f32::total_cmp);
+        *to = block.get(block.len() / 2).copied().unwrap_or(f32::NAN);
+    }
+    Ok(small)
+}
+
+/// Refuses a call that another input than `primary` has caused.
+pub(crate) fn require_sync(cx: &Cx<'_>, primary: &str) -> Result<(), NodeError> {
+    match cx.port() {
+        Some(port) if port != primary => Err(NodeError::InvalidInput {
+            port: port.to_owned().into(),
+            reason: format!(
+                "it must be joined with `{primary}`: add `sync: exact` to it, or `sync: interpolate` for poses"
+            ),
+        }),
+        _ => Ok(()),
+    }
+}
+
+impl Node for Lift {
+    type Params = LiftParams;
+
+    const NAME: &'static str = "lift";
+    const SUMMARY: &'static str = "Lifts detected objects from an image into space.";
+    const PORTS: &'static [Port] = Self::PORTS;
+    const LATENCY: &'static str = "none";
+
+    fn open(params: LiftParams, _: &OpenCx) -> Result<Self, NodeError> {
+        Ok(Self { params })
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
+        require_sync(cx, Self::DETECTIONS.name())?;
+        let (Some(found), Some(depth), Some(pose)) =
+            (cx.get(Self::DETECTIONS), cx.get(Self::DEPTH), cx.get(Self::POSE))
+        else {
+            return Ok(());
+        };
+        let view = CameraView::new(pose, depth).map_err(|error| NodeError::InvalidInput {
+            port: "depth".into(),
+            reason: error.to_string(),
+        })?;
+        let detections = found.detections.iter().filter_map(|found| self.lift(&view, found));
+        let detections = detections.collect();
+        let view = Some(View { pose: pose.clone(), depth: shrunk(depth)? });
+        let objects = Detections3d { frame_id: pose.frame_id.clone(), detections, view };
+        cx.send(Self::OBJECTS, objects);
+        Ok(())
+    }
+}
