@@ -8,7 +8,7 @@
 //! | module | holds |
 //! |---|---|
 //! | `app` | the builder |
-//! | `run`, `replay`, `test`, `top`, `graph_file`, `nodes`, `new`, `devices`, `doctor`, `keys`, `models`, `up`, `package`, `model` | one command each |
+//! | `run`, `replay`, `test`, `top`, `graph_file`, `nodes`, `new`, `devices`, `doctor`, `keys`, `models`, `up`, `package`, `memory`, `model` | one command each |
 //! | `serve` | figures over HTTP, for `top` and Prometheus |
 //! | `log` | lines on standard error |
 //! | `placement` | options of machines and processes |
@@ -20,6 +20,8 @@ mod doctor;
 mod graph_file;
 mod keys;
 mod log;
+#[cfg(feature = "scene-memory")]
+mod memory;
 mod merge;
 mod model;
 mod models;
@@ -95,6 +97,9 @@ enum Command {
     New(new::NewCommand),
     /// Write a model package from programs (.pte) and the files beside them
     Package(package::PackageArgs),
+    /// List the entities in a file of a scene memory
+    #[cfg(feature = "scene-memory")]
+    Memory(memory::MemoryArgs),
     /// Inspect a model program (.pte), run it, verify it, compare two, or generate text
     #[command(subcommand)]
     Model(model::ModelCommand),
@@ -121,6 +126,8 @@ impl App {
             Command::Doctor => doctor::doctor(&self),
             Command::New(command) => new::new(&self, &command),
             Command::Package(args) => package::package(&self, &args),
+            #[cfg(feature = "scene-memory")]
+            Command::Memory(args) => memory::memory(&args),
             Command::Model(command) => model::model(&self, &command),
         };
         match result {

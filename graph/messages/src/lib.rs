@@ -8,7 +8,7 @@
 //! |---|---|
 //! | `audio`, `features`, `image`, `imu`, `point_cloud` | sensor data |
 //! | `affine`, `camera`, `camera_file` | geometry of images, calibrations |
-//! | `pose`, `transforms`, `motion` | space |
+//! | `pose`, `transforms`, `motion`, `scene` | space |
 //! | [`vision`] | results of vision models |
 //! | `speech`, `speaker_turns`, `text`, `dialogue` | events and text of a conversation |
 //! | `playout` | audio between packets and an output device |
@@ -30,6 +30,7 @@ mod motion;
 mod playout;
 mod point_cloud;
 mod pose;
+mod scene;
 mod speaker_turns;
 mod speech;
 mod text;
@@ -51,6 +52,7 @@ pub use motion::{Activity, ActivityKind, Orientation};
 pub use playout::{Gain, Played, Playout};
 pub use point_cloud::PointCloud;
 pub use pose::Pose;
+pub use scene::{SceneEntity, SceneUpdate};
 pub use speaker_turns::{SpeakerTurn, SpeakerTurns};
 pub use speech::{HeardWord, KeywordEvent, SpeechEvent, SpeechEventKind, Transcript};
 pub use text::{Text, Word};
@@ -86,6 +88,7 @@ pub const PAYLOADS: &[PayloadType] = &[
     PayloadType::of::<Played>(),
     PayloadType::of::<PointCloud>(),
     PayloadType::of::<Pose>(),
+    PayloadType::of::<SceneUpdate>(),
     PayloadType::of::<SpeakerTurns>(),
     PayloadType::of::<SpeechEvent>(),
     PayloadType::of::<Text>(),

@@ -6,6 +6,7 @@
 //! | [`BargeIn`] | decides when user speech interrupts the agent |
 //! | [`PushToTalk`] | passes audio only while a key is held |
 //! | [`Sentences`] | cuts the text of a language model into parts for speech synthesis |
+//! | [`Intents`] | recognizes questions by a grammar, and answers them with tools |
 //! | [`Tool`] | runs the tool calls of a language model |
 //!
 //! Begin with `turn_detector.rs`, which defines a turn, then `barge_in.rs`.
@@ -13,6 +14,7 @@
 //! To add a node, write `src/<node>.rs` and add its lines below.
 
 mod barge_in;
+mod intents;
 mod push_to_talk;
 mod sentences;
 mod tool;
@@ -21,6 +23,7 @@ mod turn_detector;
 use afferent_graph::{NodeDef, NodeEntry};
 
 pub use barge_in::{BargeIn, BargeInParams};
+pub use intents::{Intents, IntentsParams};
 pub use push_to_talk::{PushToTalk, PushToTalkParams};
 pub use sentences::{Sentences, SentencesParams};
 pub use tool::{Tool, ToolParams};
@@ -29,6 +32,7 @@ pub use turn_detector::{TurnDetector, TurnDetectorParams};
 /// All nodes of this crate, in alphabetical order.
 pub const NODES: &[NodeEntry] = &[
     NodeDef::of::<BargeIn>,
+    NodeDef::of::<Intents>,
     NodeDef::of::<PushToTalk>,
     NodeDef::of::<Sentences>,
     NodeDef::of::<Tool>,

@@ -1,9 +1,11 @@
 //! Steps and activity of the wearer of a motion sensor.
 
 use afferent_graph::{Cx, Node, NodeError, OpenCx, Port, Timestamp, params, ports};
-use afferent_messages::{Activity as Report, Imu};
+use afferent_messages::{Activity as Report, Imu, ToolMessage};
+use serde_json::json;
 
 use crate::{
+    activity_tools,
     rate::{FirstMeasurements, is_break},
     step_counter::StepCounter,
 };
@@ -13,6 +15,8 @@ params! {
     pub struct ActivityParams {
         /// Measurements per second. Default: measured from the first ones.
         pub rate: Option<f64>, range 10.0..=10000.0, unit "Hz";
+        /// Height of the wearer, for distances. Default: there are none.
+        pub height: Option<f64>, range 0.5..=2.8, unit "m";
     }
 }
 
@@ -22,8 +26,9 @@ params! {
 /// the one before. A walk begins with four regular steps, which are counted at once, and ends two seconds
 /// after the last one. Steps of at least 140 per minute whose peaks exceed 5 m/s² are those of a run.
 ///
-/// A distance needs positions or the height of the wearer, and a heart rate a sensor of its own: neither
-/// is estimated.
+/// Tool calls, without arguments: `how_many_steps` (`steps`), `cadence` (`activity`, `cadence_per_min`),
+/// `how_far` (`distance_m`, from the steps and the `height` of the wearer), and `heart_rate`, whose answer is
+/// that there is no sensor for it. Each result has a `phrase`.
 ///
 /// After a gap of more than half a second, or if the clock of the source restarts, a walk has ended;
 /// the steps stay.
@@ -51,6 +56,8 @@ params! {
 /// # Ok::<(), afferent_graph::NodeError>(())
 /// ```
 pub struct Activity {
+    height_m: Option<f64>,
+    report: Report,
     first: FirstMeasurements<f64>,
     counter: Option<StepCounter>,
     last: Option<Timestamp>,
@@ -60,8 +67,12 @@ ports! {
     impl Activity {
         /// Measurements, at 10 Hz to 10 kHz.
         in IMU: Imu;
+        /// Tool calls.
+        in CALLS: ToolMessage, optional;
         /// Steps and activity, after each step and when the activity changes.
         out ACTIVITY: Report;
+        /// One result per call.
+        out RESULTS: ToolMessage, optional;
     }
 }
 
@@ -74,12 +85,12 @@ impl Activity {
         }
         self.last = Some(at);
         if counter.push(at, m_s2) || counter.kind() != was {
-            let report = Report {
+            self.report = Report {
                 kind: counter.kind(),
                 steps: counter.steps(),
                 cadence_per_min: counter.cadence_per_min() as f32,
             };
-            cx.send_at(Self::ACTIVITY, at, report);
+            cx.send_at(Self::ACTIVITY, at, self.report);
         }
     }
 }
@@ -94,6 +105,8 @@ impl Node for Activity {
 
     fn open(params: ActivityParams, _: &OpenCx) -> Result<Self, NodeError> {
         Ok(Self {
+            height_m: params.height,
+            report: Report::default(),
             first: FirstMeasurements::default(),
             counter: params.rate.map(StepCounter::new),
             last: None,
@@ -101,6 +114,12 @@ impl Node for Activity {
     }
 
     fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
+        if let Some(call) = cx.get(Self::CALLS).cloned() {
+            let result = activity_tools::run(&call, &self.report, self.height_m);
+            let json = result.unwrap_or_else(|reason| json!({"error": reason})).to_string();
+            cx.send(Self::RESULTS, ToolMessage { json, ..call });
+            return Ok(());
+        }
         let Some(imu) = cx.get(Self::IMU) else { return Ok(()) };
         let squares: f64 = imu.acceleration_m_s2.map(|axis| f64::from(axis).powi(2)).iter().sum();
         let (at, m_s2) = (cx.at(), squares.sqrt());

@@ -12,11 +12,16 @@
 //! To add a node, write `src/<node>.rs` and add its lines below.
 
 mod activity;
+mod activity_tools;
 mod camera_view;
 pub mod frames;
 mod lift;
+#[cfg(feature = "scene-memory")]
+pub mod memory;
 mod orientation;
 mod rate;
+#[cfg(feature = "scene-memory")]
+mod scene_memory;
 pub mod step_counter;
 
 use afferent_graph::{NodeDef, NodeEntry};
@@ -25,6 +30,14 @@ pub use activity::{Activity, ActivityParams};
 pub use lift::{Lift, LiftParams};
 pub use orientation::{Orientation, OrientationParams};
 
+#[cfg(feature = "scene-memory")]
+pub use scene_memory::{MapFrame, SceneMemoryNode, SceneMemoryParams};
+
 /// All nodes of this crate, in alphabetical order.
-pub const NODES: &[NodeEntry] =
-    &[NodeDef::of::<Activity>, NodeDef::of::<Lift>, NodeDef::of::<Orientation>];
+pub const NODES: &[NodeEntry] = &[
+    NodeDef::of::<Activity>,
+    NodeDef::of::<Lift>,
+    NodeDef::of::<Orientation>,
+    #[cfg(feature = "scene-memory")]
+    NodeDef::of::<SceneMemoryNode>,
+];

@@ -9,9 +9,9 @@ use super::*;
 use crate::{
     Activity, ActivityKind, Affine, AudioBlock, Camera, ColorMatrix, ColorRange, Colorimetry,
     DistortionModel, Features, Gain, HeardWord, Image, Imu, Interruption, KeywordEvent,
-    Orientation, PAYLOADS, PixelFormat, Played, PointCloud, Pose, SampleRate, SpeakerTurn,
-    SpeakerTurns, SpeechEvent, SpeechEventKind, Text, ToolMessage, Transcript, Transform,
-    Transforms, TurnEvent, TurnEventKind, Word,
+    Orientation, PAYLOADS, PixelFormat, Played, PointCloud, Pose, SampleRate, SceneEntity,
+    SceneUpdate, SpeakerTurn, SpeakerTurns, SpeechEvent, SpeechEventKind, Text, ToolMessage,
+    Transcript, Transform, Transforms, TurnEvent, TurnEventKind, Word,
     vision::{Depth, Embedding, Mask},
 };
 
@@ -147,6 +147,14 @@ fn spatial() -> Vec<Encoded> {
         translation_m: [0.1, -0.0, 1e300],
         ..Transform::default()
     };
+    let entity = SceneEntity {
+        id: "7".to_owned(),
+        label: "table ✓".to_owned(),
+        size_m: [1.0, f64::MAX, 1e-300],
+        color: [0.1, 0.2, 0.3, 0.4],
+        ..SceneEntity::default()
+    };
+    let scene = SceneUpdate { deletions: vec![String::new()], entities: vec![entity] };
     let transforms = vec![transform("base ✓", i64::MIN), transform("", i64::MAX)];
     vec![
         Encoded::new(pose, same_pose),
@@ -155,6 +163,8 @@ fn spatial() -> Vec<Encoded> {
         Encoded::new(Activity::default(), PartialEq::eq),
         Encoded::new(Transforms { transforms }, PartialEq::eq),
         Encoded::new(Transforms::default(), PartialEq::eq),
+        Encoded::new(scene, PartialEq::eq),
+        Encoded::new(SceneUpdate::default(), PartialEq::eq),
         point_cloud(2, 3, &["x", "y", "z", "intensity"]),
         point_cloud(1, 0, &["x"]),
         point_cloud(1, 5, &[]),

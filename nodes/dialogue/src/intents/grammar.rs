@@ -1,0 +1,218 @@
+//! Grammar of sentences: templates that become regular expressions.
+
+use regex::Regex;
+
+/// Longest template, and most regular expressions of a file, so that a mistake does not fill the memory.
+const MAX_TEMPLATE_CHARS: usize = 1000;
+
+/// Words before and after a question that say nothing: "please", "can you tell me", "hey".
+const LEAD: &str = r"(?:(?:please|hey|hi|hello|ok|okay|so|well|um|uh|and|now|then|can you|could you|would you|will you|tell me|show me|say|do you know|i want to know|i wonder) )*";
+const TAIL: &str = r"(?: (?:please|now|right now|again|then|for me|today|thanks|thank you))*";
+
+/// A template that matches whole sentences.
+#[derive(Debug)]
+pub(super) struct Template {
+    pattern: Regex,
+    slots: Vec<String>,
+}
+
+impl Template {
+    /// Compiles a template: words, `(one|other)` alternatives, `[optional]` parts, and `{slots}`.
+    ///
+    /// # Errors
+    /// The fault, with its column.
+    pub(super) fn new(template: &str) -> Result<Self, String> {
+        if template.chars().count() > MAX_TEMPLATE_CHARS {
+            return Err(format!("a template is longer than {MAX_TEMPLATE_CHARS} characters"));
+        }
+        let mut parser = Parser { rest: template, whole: template, slots: Vec::new() };
+        let pattern = parser.alternatives()?;
+        if !parser.rest.is_empty() {
+            return Err(parser.fault("a bracket is closed that is not open"));
+        }
+        if template.trim().is_empty() {
+            return Err("a template is empty".to_owned());
+        }
+        // Every word begins with a space.
+        let pattern = format!("^ {LEAD}(?:{pattern}){TAIL}$").replace("^ ", "^");
+        let pattern = Regex::new(&pattern).map_err(|error| format!("{template:?}: {error}"))?;
+        Ok(Self { pattern, slots: parser.slots })
+    }
+
+    /// Values of the slots in a sentence; `None` if the template does not match. The sentence is
+    /// [`normalized`].
+    pub(super) fn slots_of(&self, sentence: &str) -> Option<Vec<(&str, String)>> {
+        let found = self.pattern.captures(sentence)?;
+        let value = |slot: &String| found.name(slot).map(|value| value.as_str().trim().to_owned());
+        let slots = self.slots.iter().filter_map(|slot| Some((slot.as_str(), value(slot)?)));
+        Some(slots.collect())
+    }
+}
+
+/// Words of a sentence in lower case, without punctuation, with one space between them.
+pub(super) fn normalized(text: &str) -> String {
+    let kept = |letter: char| match letter {
+        '’' => '\'',
+        letter if letter.is_alphanumeric() || letter == '\'' => letter,
+        _ => ' ',
+    };
+    let lower: String = text.chars().map(kept).collect::<String>().to_lowercase();
+    lower.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+struct Parser<'t> {
+    rest: &'t str,
+    whole: &'t str,
+    slots: Vec<String>,
+}
+
+impl Parser<'_> {
+    fn fault(&self, reason: &str) -> String {
+        let column = self.whole.chars().count() - self.rest.chars().count() + 1;
+        format!("{:?}, column {column}: {reason}", self.whole)
+    }
+
+    /// Parts separated by `|`, up to a closing bracket or the end.
+    fn alternatives(&mut self) -> Result<String, String> {
+        let mut parts = vec![self.sequence()?];
+        while let Some(rest) = self.rest.strip_prefix('|') {
+            self.rest = rest;
+            parts.push(self.sequence()?);
+        }
+        Ok(parts.join("|"))
+    }
+
+    /// Words, brackets and slots. Spaces between them match the spaces of the sentence, which are
+    /// optional next to what may be missing.
+    fn sequence(&mut self) -> Result<String, String> {
+        let mut pattern = String::new();
+        let mut is_first = true;
+        loop {
+            self.rest = self.rest.trim_start();
+            let Some(next) = self.rest.chars().next() else { return Ok(pattern) };
+            let element = match next {
+                ')' | ']' | '|' => return Ok(pattern),
+                '(' => self.group(')', false)?,
+                '[' => self.group(']', true)?,
+                '{' => self.slot()?,
+                _ => self.word()?,
+            };
+            if !is_first {
+                pattern.push_str(r"\s*\b");
+            }
+            pattern.push_str(&element);
+            is_first = false;
+        }
+    }
+
+    fn group(&mut self, end: char, is_optional: bool) -> Result<String, String> {
+        self.rest = &self.rest[1..];
+        let inner = self.alternatives()?;
+        let Some(rest) = self.rest.strip_prefix(end) else {
+            return Err(self.fault(&format!("`{end}` is missing")));
+        };
+        self.rest = rest;
+        Ok(format!("(?:{inner}){}", if is_optional { "?" } else { "" }))
+    }
+
+    fn slot(&mut self) -> Result<String, String> {
+        let Some((name, rest)) = self.rest[1..].split_once('}') else {
+            return Err(self.fault("`}` is missing"));
+        };
+        let is_name = !name.is_empty()
+            && name.starts_with(|letter: char| letter.is_ascii_lowercase())
+            && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+        if !is_name || self.slots.iter().any(|slot| slot == name) {
+            return Err(self.fault(
+                "a slot has a name of small letters and `_`, and stands once in a template",
+            ));
+        }
+        self.slots.push(name.to_owned());
+        self.rest = rest;
+        // The shortest that fits, so that the words after it are not in it.
+        Ok(format!(r"(?P<{name}>\b[^\s]+(?: [^\s]+){{0,5}}?)"))
+    }
+
+    fn word(&mut self) -> Result<String, String> {
+        let len = self
+            .rest
+            .find(|letter: char| letter.is_whitespace() || "()[]{}|".contains(letter))
+            .unwrap_or(self.rest.len());
+        let word = normalized(&self.rest[..len]);
+        if word.is_empty() || word.contains(' ') {
+            return Err(self.fault("a word has letters, digits and apostrophes only"));
+        }
+        self.rest = &self.rest[len..];
+        Ok(format!(r"{}\b", regex::escape(&word)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn slots(template: &str, sentence: &str) -> Option<String> {
+        let template = Template::new(template).unwrap();
+        let sentence = normalized(sentence);
+        let slots = template.slots_of(&sentence)?;
+        Some(
+            slots
+                .iter()
+                .map(|(name, value)| format!("{name}={value}"))
+                .collect::<Vec<_>>()
+                .join(","),
+        )
+    }
+
+    #[test]
+    fn templates_match_whole_sentences() {
+        let check = |template: &str, sentence: &str, expected: Option<&str>| {
+            assert_eq!(slots(template, sentence).as_deref(), expected, "{template}: {sentence}");
+        };
+        let place = "where (is|are|did i (leave|put)) {thing} [at]";
+        check(place, "Where is my mug?", Some("thing=my mug"));
+        check(place, "where are the two red books", Some("thing=the two red books"));
+        check(place, "where did I put my keys", Some("thing=my keys"));
+        check(place, "please, can you tell me where my mug is", None);
+        check(place, "Hey, where is the lamp now, please?", Some("thing=the lamp"));
+        check(place, "where is the lamp at", Some("thing=the lamp"));
+        check(place, "where is", None);
+        check(place, "somewhere is my mug", None);
+        check(
+            "(do you know) where {thing} is",
+            "do you know where the ball is",
+            Some("thing=the ball"),
+        );
+        check("how many steps", "how many steps", Some(""));
+        check(
+            "how many steps [have i (taken|made)]",
+            "how many steps have I taken today",
+            Some(""),
+        );
+        check("how many steps", "how many stepsisters", None);
+        check("what's here", "What’s here?", Some(""));
+        check(
+            "put {thing} on {place}",
+            "put the cup on the table",
+            Some("thing=the cup,place=the table"),
+        );
+        check("[the] ball", "ball", Some(""));
+        check("[the] ball", "theball", None);
+    }
+
+    #[test]
+    fn faults_have_a_column() {
+        let check = |template: &str, expected: &str| {
+            let told = Template::new(template).unwrap_err();
+            assert!(told.contains(expected), "{told}");
+        };
+        check("where (is", "column 10: `)` is missing");
+        check("where is)", "column 9: a bracket is closed that is not open");
+        check("where {Thing}", "column 7: a slot has a name");
+        check("{a} {a}", "column 5: a slot has a name");
+        check("{a", "`}` is missing");
+        check("what?!", "");
+        check("  ", "empty");
+        check("a ? b", "a word has letters");
+    }
+}

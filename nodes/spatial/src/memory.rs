@@ -1,0 +1,338 @@
+//! Memory of a scene: what was seen where, as entities with components.
+//!
+//! The state is a world of `bevy_ecs`. [`SceneMemory`] changes it; `observe.rs` associates what is seen
+//! with what is known, `answer.rs` finds objects and says where they are, `file.rs` keeps the entities
+//! in a file. The node `scene_memory` is a thin layer on it.
+
+mod answer;
+mod components;
+mod file;
+mod observe;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bevy_ecs::{
+    entity::Entity,
+    query::{QueryState, Without},
+    world::World,
+};
+use glam::{DMat3, DQuat, DVec3};
+
+use crate::frames::Rigid;
+pub use answer::{Answer, Candidate, Viewer};
+use components::Tentative;
+pub use components::{
+    Anchor, Bounded3d, Embedding, EntityRecord, LastImage, Name, Persistence, Position, Provenance,
+    Seen, SemanticLabel,
+};
+pub use file::{MemoryFile, MemoryFileError, Snapshot, read};
+pub use observe::ObserveSettings;
+
+/// A change of a memory, as files keep it.
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
+pub enum Change {
+    /// An entity is new, or has new values.
+    Put(Box<EntityRecord>),
+    /// The entity with this number is gone.
+    Remove(u64),
+}
+
+/// Entities of a scene.
+///
+/// Only confirmed objects count: those that were seen several times.
+pub struct SceneMemory {
+    world: World,
+    /// Confirmed and tentative entities by their numbers.
+    entities: BTreeMap<u64, Entity>,
+    records: QueryState<RecordParts, Without<Tentative>>,
+    objects: QueryState<observe::ObjectParts>,
+    settings: ObserveSettings,
+    next_id: u64,
+    /// Map that positions of this session are in.
+    map: u64,
+    /// Transform of the coordinates that come in to those of the map.
+    map_from_world: Rigid,
+    changed: BTreeSet<u64>,
+    removed: BTreeSet<u64>,
+}
+
+type RecordParts = (
+    &'static Persistence,
+    &'static Position,
+    &'static Seen,
+    &'static Provenance,
+    Option<&'static SemanticLabel>,
+    Option<&'static Bounded3d>,
+    Option<&'static Name>,
+    Option<&'static Anchor>,
+    Option<&'static LastImage>,
+    Option<&'static Embedding>,
+);
+
+impl SceneMemory {
+    /// An empty memory. Positions of this session are in the map `map`: 0 if the coordinates that come
+    /// in are the same in every session, otherwise a number of the session.
+    pub fn new(settings: ObserveSettings, map: u64) -> Self {
+        let mut world = World::new();
+        Self {
+            records: world.query_filtered(),
+            objects: world.query(),
+            world,
+            entities: BTreeMap::new(),
+            settings,
+            next_id: 1,
+            map,
+            map_from_world: Rigid::IDENTITY,
+            changed: BTreeSet::new(),
+            removed: BTreeSet::new(),
+        }
+    }
+
+    /// Adds the entities of a file. They count as kept.
+    pub fn restore(&mut self, snapshot: Snapshot) {
+        self.next_id = self.next_id.max(snapshot.next_id);
+        for record in snapshot.records {
+            let id = record.id;
+            self.next_id = self.next_id.max(id.saturating_add(1));
+            let mut entity = self.world.spawn_empty();
+            record.insert_into(&mut entity);
+            self.entities.insert(id, entity.id());
+        }
+    }
+
+    /// Map that positions of this session are in.
+    pub fn map(&self) -> u64 {
+        self.map
+    }
+
+    /// Transform of the coordinates that come in to those of the map.
+    pub fn map_from_world(&self) -> Rigid {
+        self.map_from_world
+    }
+
+    /// All confirmed entities, in the order of their numbers.
+    pub fn records(&mut self) -> Vec<EntityRecord> {
+        let mut records: Vec<_> = self.records.iter(&self.world).map(record).collect();
+        records.sort_by_key(|record| record.id);
+        records
+    }
+
+    /// What a file needs to keep everything.
+    pub fn snapshot(&mut self) -> Snapshot {
+        Snapshot { next_id: self.next_id, records: self.records() }
+    }
+
+    /// The entity with this number, if it is confirmed.
+    pub fn get(&mut self, id: u64) -> Option<EntityRecord> {
+        let entity = *self.entities.get(&id)?;
+        self.records.get(&self.world, entity).ok().map(record)
+    }
+
+    /// Number of confirmed entities.
+    pub fn len(&mut self) -> usize {
+        self.records.iter(&self.world).count()
+    }
+
+    /// True if nothing is remembered.
+    pub fn is_empty(&mut self) -> bool {
+        self.len() == 0
+    }
+
+    /// Changes since the last call, to be kept.
+    pub fn take_changes(&mut self) -> Vec<Change> {
+        let removed = std::mem::take(&mut self.removed);
+        let changed = std::mem::take(&mut self.changed);
+        let gone = removed.into_iter().map(Change::Remove).collect::<Vec<_>>();
+        let put = changed.into_iter().filter_map(|id| self.get(id));
+        gone.into_iter().chain(put.map(|record| Change::Put(Box::new(record)))).collect()
+    }
+
+    /// Forgets an entity; false if there is none with this number.
+    pub fn forget(&mut self, id: u64) -> bool {
+        let Some(entity) = self.entities.remove(&id) else { return false };
+        let was_kept = self.world.get::<Tentative>(entity).is_none();
+        self.world.despawn(entity);
+        self.changed.remove(&id);
+        if was_kept {
+            self.removed.insert(id);
+        }
+        true
+    }
+
+    /// Gives an object a name; false if there is no object with this number.
+    pub fn set_name(&mut self, id: u64, name: &str) -> bool {
+        let Some(entity) = self.entities.get(&id) else { return false };
+        self.world.entity_mut(*entity).insert(Name(name.to_owned()));
+        self.changed.insert(id);
+        true
+    }
+
+    /// Sets the last image of an object, as JPEG.
+    pub fn set_image(&mut self, id: u64, jpeg: Vec<u8>) {
+        if let Some(entity) = self.entities.get(&id) {
+            self.world.entity_mut(*entity).insert(LastImage(jpeg));
+            self.changed.insert(id);
+        }
+    }
+
+    /// Adds an entity with a position and a time, and returns its number.
+    pub fn remember(&mut self, name: &str, position_m: [f64; 3], at_ns: u64) -> u64 {
+        let id = self.new_id();
+        let record = EntityRecord {
+            id,
+            position: Position::from_parts(
+                DVec3::from_array(self.map_from_world.apply(position_m)),
+                DMat3::from_diagonal(DVec3::splat(0.01)),
+            ),
+            seen: Seen { first_ns: at_ns, last_ns: at_ns, count: 1 },
+            provenance: Provenance { map: self.map },
+            label: None,
+            bounds: None,
+            name: Some(Name(name.to_owned())),
+            anchor: None,
+            image: None,
+            embedding: None,
+        };
+        self.insert(record);
+        id
+    }
+
+    /// A known place was recognized at a pose in the coordinates that come in.
+    ///
+    /// If an earlier session knows the place, this session has found its map: all that it has seen
+    /// moves into it, and what comes in is transformed from now on. Returns true then. Otherwise the
+    /// place is added to the map.
+    pub fn observe_anchor(&mut self, name: &str, world_from_anchor: &Rigid, at_ns: u64) -> bool {
+        let known = self.records().into_iter().find_map(|record| {
+            let anchor = record.anchor.as_ref().filter(|anchor| anchor.name == name)?;
+            let rotation_xyzw = anchor.rotation_xyzw;
+            Some((
+                record.id,
+                record.provenance.map,
+                Rigid { translation_m: record.position.m, rotation_xyzw },
+            ))
+        });
+        match known {
+            Some((_, map, map_from_anchor)) if map != self.map => {
+                let found = map_from_anchor.then(&world_from_anchor.inverse());
+                self.enter_map(map, &found);
+                true
+            }
+            Some((id, ..)) => {
+                self.touch(id, at_ns);
+                false
+            }
+            None => {
+                let id = self.new_id();
+                let pose = self.map_from_world.then(world_from_anchor);
+                let record = EntityRecord {
+                    id,
+                    position: Position::from_parts(
+                        DVec3::from_array(pose.translation_m),
+                        DMat3::from_diagonal(DVec3::splat(1e-4)),
+                    ),
+                    seen: Seen { first_ns: at_ns, last_ns: at_ns, count: 1 },
+                    provenance: Provenance { map: self.map },
+                    label: None,
+                    bounds: None,
+                    name: None,
+                    anchor: Some(Anchor {
+                        name: name.to_owned(),
+                        rotation_xyzw: pose.rotation_xyzw,
+                    }),
+                    image: None,
+                    embedding: None,
+                };
+                self.insert(record);
+                false
+            }
+        }
+    }
+
+    /// Moves the entities of this session into the map of an earlier one.
+    fn enter_map(&mut self, map: u64, map_from_world: &Rigid) {
+        let change = map_from_world.then(&self.map_from_world.inverse());
+        let rotation = DMat3::from_quat(DQuat::from_array(change.rotation_xyzw));
+        let moved: Vec<_> = self
+            .entities
+            .iter()
+            .filter(|(_, entity)| {
+                self.world.get::<Provenance>(**entity).is_some_and(|from| from.map == self.map)
+            })
+            .map(|(id, entity)| (*id, *entity))
+            .collect();
+        for (id, entity) in moved {
+            let mut entity = self.world.entity_mut(entity);
+            if let Some(mut position) = entity.get_mut::<Position>() {
+                let (m, covariance) = position.parts();
+                let m = DVec3::from_array(change.apply(m.to_array()));
+                *position = Position::from_parts(m, rotation * covariance * rotation.transpose());
+            }
+            if let Some(mut anchor) = entity.get_mut::<Anchor>() {
+                let turned = DQuat::from_array(change.rotation_xyzw)
+                    * DQuat::from_array(anchor.rotation_xyzw);
+                anchor.rotation_xyzw = turned.to_array();
+            }
+            entity.insert(Provenance { map });
+            self.changed.insert(id);
+        }
+        (self.map, self.map_from_world) = (map, *map_from_world);
+    }
+
+    /// Counts a sighting of an entity.
+    fn touch(&mut self, id: u64, at_ns: u64) {
+        let Some(entity) = self.entities.get(&id) else { return };
+        if let Some(mut seen) = self.world.get_mut::<Seen>(*entity) {
+            seen.last_ns = seen.last_ns.max(at_ns);
+            seen.count = seen.count.saturating_add(1);
+        }
+        self.changed.insert(id);
+    }
+
+    fn new_id(&mut self) -> u64 {
+        let id = self.next_id;
+        self.next_id += 1;
+        id
+    }
+
+    /// Adds a confirmed entity.
+    fn insert(&mut self, record: EntityRecord) {
+        let id = record.id;
+        let mut entity = self.world.spawn_empty();
+        record.insert_into(&mut entity);
+        self.entities.insert(id, entity.id());
+        self.changed.insert(id);
+    }
+}
+
+type RecordItem<'w> = (
+    &'w Persistence,
+    &'w Position,
+    &'w Seen,
+    &'w Provenance,
+    Option<&'w SemanticLabel>,
+    Option<&'w Bounded3d>,
+    Option<&'w Name>,
+    Option<&'w Anchor>,
+    Option<&'w LastImage>,
+    Option<&'w Embedding>,
+);
+
+fn record(
+    (persistence, position, seen, provenance, label, bounds, name, anchor, image, embedding): RecordItem<'_>,
+) -> EntityRecord {
+    EntityRecord {
+        id: persistence.id,
+        position: *position,
+        seen: *seen,
+        provenance: *provenance,
+        label: label.cloned(),
+        bounds: bounds.copied(),
+        name: name.cloned(),
+        anchor: anchor.cloned(),
+        image: image.cloned(),
+        embedding: embedding.cloned(),
+    }
+}

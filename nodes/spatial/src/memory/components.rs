@@ -1,0 +1,136 @@
+//! Components of the entities of a scene, with the names of OpenXR spatial entities where there are
+//! some.
+
+use std::sync::Arc;
+
+use bevy_ecs::{component::Component, world::EntityWorldMut};
+use glam::{DMat3, DVec3};
+use serde::{Deserialize, Serialize};
+
+/// Number of an entity, which lasts as long as the file.
+#[derive(Component, Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Persistence {
+    /// The number; none is used again.
+    pub id: u64,
+}
+
+/// Class of an object.
+#[derive(Component, Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SemanticLabel {
+    /// Name of the class.
+    pub class: Arc<str>,
+    /// Logarithm of the odds that the object is there: rises when it is seen, falls when it should be
+    /// seen and is not.
+    pub log_odds: f32,
+}
+
+/// Name that a person gave to an object.
+#[derive(Component, Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Name(pub String);
+
+/// Position of the middle of an object in its map.
+#[derive(Component, Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Position {
+    /// x, y and z in meters; z points up.
+    pub m: [f64; 3],
+    /// Covariance, row after row, in square meters.
+    pub covariance_m2: [[f64; 3]; 3],
+}
+
+impl Position {
+    /// The position as a vector, and its covariance as a matrix.
+    pub(crate) fn parts(&self) -> (DVec3, DMat3) {
+        (DVec3::from_array(self.m), DMat3::from_cols_array_2d(&self.covariance_m2))
+    }
+
+    pub(crate) fn from_parts(m: DVec3, covariance: DMat3) -> Self {
+        Self { m: m.to_array(), covariance_m2: covariance.to_cols_array_2d() }
+    }
+}
+
+/// Size of an object along the axes of its map.
+#[derive(Component, Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Bounded3d {
+    /// Size along x, y and z, in meters.
+    pub size_m: [f32; 3],
+}
+
+/// Sightings of an object.
+#[derive(Component, Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Seen {
+    /// Time of the first one, in nanoseconds since 1970.
+    pub first_ns: u64,
+    /// Time of the last one.
+    pub last_ns: u64,
+    /// Their number.
+    pub count: u32,
+}
+
+/// Where the position of an entity comes from.
+#[derive(Component, Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Provenance {
+    /// Map that the position is in: the start of the session that began it, or 0 for the map of all
+    /// sessions with a fixed frame.
+    pub map: u64,
+}
+
+/// A place that is recognized in every session, such as a marker or an anchor of OpenXR.
+#[derive(Component, Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Anchor {
+    /// Name of the place.
+    pub name: String,
+    /// Orientation in its map: a unit quaternion x, y, z, w.
+    pub rotation_xyzw: [f64; 4],
+}
+
+/// The last image of an object, as JPEG.
+#[derive(Component, Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LastImage(pub Vec<u8>);
+
+/// A vector that tells objects of a class apart.
+#[derive(Component, Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Embedding(pub Vec<f32>);
+
+/// An object that was not seen often enough to be sure. It is neither answered nor kept.
+#[derive(Component, Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Tentative;
+
+/// An entity with all components that are kept: a line of a file, and of `afferent memory`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct EntityRecord {
+    /// Number of the entity.
+    pub id: u64,
+    /// Position.
+    pub position: Position,
+    /// Sightings.
+    pub seen: Seen,
+    /// Map of the position.
+    pub provenance: Provenance,
+    /// Class, for objects.
+    pub label: Option<SemanticLabel>,
+    /// Size, for objects.
+    pub bounds: Option<Bounded3d>,
+    /// Name that a person gave.
+    pub name: Option<Name>,
+    /// Place that is recognized, for anchors.
+    pub anchor: Option<Anchor>,
+    /// Last image.
+    pub image: Option<LastImage>,
+    /// Vector of the appearance.
+    pub embedding: Option<Embedding>,
+}
+
+impl EntityRecord {
+    /// Adds the components to an entity.
+    pub(crate) fn insert_into(self, entity: &mut EntityWorldMut<'_>) {
+        let Self { id, position, seen, provenance, label, bounds, name, anchor, image, embedding } =
+            self;
+        entity.insert((Persistence { id }, position, seen, provenance));
+        label.map(|label| entity.insert(label).id());
+        bounds.map(|bounds| entity.insert(bounds).id());
+        name.map(|name| entity.insert(name).id());
+        anchor.map(|anchor| entity.insert(anchor).id());
+        image.map(|image| entity.insert(image).id());
+        embedding.map(|embedding| entity.insert(embedding).id());
+    }
+}
