@@ -95,6 +95,8 @@ params! {
         pub rate: Option<u32>, range 1000.0..=768000.0, unit "Hz";
         /// Number of channels of samples without a header. Default: 1.
         pub channels: Option<usize>, range 1.0..=64.0;
+        /// Time of the first sample after the start of the session.
+        pub start: Duration = "0s", range 0.0..=86400.0;
         /// Restart the file at its end; timestamps keep increasing.
         pub repeat: bool = "false";
     }
@@ -255,11 +257,14 @@ impl Node for WavSource {
         if !sound_file::is_pipe(&params.path) {
             return SoundFile::open(&params.path, raw).map(drop);
         }
-        if params.repeat {
-            let reason = "a pipe cannot be read again".to_owned();
-            return Err(NodeError::InvalidParam { name: "repeat".into(), reason });
-        }
-        Ok(())
+        let refused = match (params.repeat, params.start.is_zero()) {
+            (true, _) => Some(("repeat", "a pipe cannot be read again")),
+            (_, false) => Some(("start", "the samples of a pipe come at their own time")),
+            _ => None,
+        };
+        refused.map_or(Ok(()), |(name, reason)| {
+            Err(NodeError::InvalidParam { name: name.into(), reason: reason.to_owned() })
+        })
     }
 
     fn open(params: WavSourceParams, cx: &OpenCx) -> Result<Self, NodeError> {
@@ -277,7 +282,8 @@ impl Node for WavSource {
             }
             Input::File(file)
         };
-        Ok(Self { params, input, start: Timestamp::ZERO, error: None })
+        let start = Timestamp::ZERO + params.start;
+        Ok(Self { params, input, start, error: None })
     }
 
     fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {

@@ -296,6 +296,16 @@ impl Frames {
         })
     }
 
+    /// True if the frame `child` lies on the path between two frames, as far as that is known, and
+    /// moves.
+    pub fn moves(&self, to: &str, from: &str, child: &str) -> bool {
+        let (to_chain, from_chain) = (self.chain(to), self.chain(from));
+        let moving = self.edges.get(child).map(|edge| &edge.history);
+        // A frame above both cancels out.
+        to_chain.contains(&child) != from_chain.contains(&child)
+            && matches!(moving, Some(History::Moving(_)))
+    }
+
     /// The frame and its ancestors.
     fn chain<'f>(&'f self, frame: &'f str) -> Vec<&'f str> {
         let parent = |frame: &&'f str| self.edges.get(*frame).map(|edge| edge.parent.as_str());

@@ -5,6 +5,9 @@
 //! | [`Activity`] | counts steps and tells walking from running |
 //! | [`Lift`] | lifts detected objects from an image into space |
 //! | [`Orientation`] | estimates the orientation of an inertial measurement unit |
+//! | [`SceneMemoryNode`] | remembers where things are, and answers where they are |
+//! | [`SimulatedImu`] | simulates the measurements of a walking person |
+//! | [`Transforms`] | sends the pose of one coordinate frame in another |
 //!
 //! Begin with `orientation.rs`. `step_counter.rs` finds steps in the acceleration; `frames.rs` has
 //! transforms between coordinate frames; `rate.rs` measures the rate of an input.
@@ -22,13 +25,18 @@ mod orientation;
 mod rate;
 #[cfg(feature = "scene-memory")]
 mod scene_memory;
+mod simulated_imu;
+mod static_frames;
 pub mod step_counter;
+mod transforms;
 
 use afferent_graph::{NodeDef, NodeEntry};
 
 pub use activity::{Activity, ActivityParams};
 pub use lift::{Lift, LiftParams};
 pub use orientation::{Orientation, OrientationParams};
+pub use simulated_imu::{SimulatedImu, SimulatedImuParams};
+pub use transforms::{Transforms, TransformsParams};
 
 #[cfg(feature = "scene-memory")]
 pub use scene_memory::{MapFrame, SceneMemoryNode, SceneMemoryParams};
@@ -40,4 +48,6 @@ pub const NODES: &[NodeEntry] = &[
     NodeDef::of::<Orientation>,
     #[cfg(feature = "scene-memory")]
     NodeDef::of::<SceneMemoryNode>,
+    NodeDef::of::<SimulatedImu>,
+    NodeDef::of::<Transforms>,
 ];

@@ -41,6 +41,7 @@ mod process;
 mod process_hop;
 mod process_loss;
 mod recognition;
+mod scene_memory;
 mod soak;
 mod table;
 mod timing;
@@ -108,6 +109,7 @@ enum Command {
     ProcessLoss(process_loss::Options),
     #[command(hide = true)]
     ProcessHopReceiver(process_hop::ReceiverOptions),
+    SceneMemory(scene_memory::Options),
     Soak(soak::Options),
     Tts(tts::Options),
     Vad(vad::Options),
@@ -158,6 +160,7 @@ fn main() -> anyhow::Result<()> {
         Command::ProcessHop(options) => process_hop::run(&options)?,
         Command::ProcessLoss(options) => process_loss::run(&options)?,
         Command::ProcessHopReceiver(options) => return process_hop::receive(&options),
+        Command::SceneMemory(options) => scene_memory::run(&options)?,
         Command::Soak(options) => {
             return show(soak::run(&options, cli.json)?, cli.update.as_deref());
         }

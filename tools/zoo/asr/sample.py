@@ -1,8 +1,9 @@
-"""Writes commands.wav, question.wav and visual_question.wav, spoken by a held-out voice, and JSON files with their
-sentences and times.
+"""Writes sounds of sentences, spoken by a held-out voice, and JSON files with their sentences and times. Arguments are
+names of sounds; without any, all are written.
 """
 import json
 import os
+import sys
 
 import eval_sets
 import numpy as np
@@ -20,6 +21,9 @@ SCRIPTS = {
                   (1.2, "bring the blanket to my sister"), (0.9, "where is the nearest pharmacy")], 1.0),
     "question": ([(0.6, "how many days are in a week"), (5.0, "turn on the lights in the kitchen")], 5.0),
     "visual_question": ([(2.0, "what do you see"), (3.0, "do you see a table")], 3.0),
+    "memory_question": ([(0.6, "where is the lamp")], 3.0),
+    "steps_question": ([(0.6, "how many days are in a week"), (1.5, "hey afferent"), (0.7, "how many steps did i take"),
+                        (4.0, "what is my heart rate")], 3.0),
 }
 
 
@@ -50,5 +54,5 @@ def build(name):
 
 
 if __name__ == "__main__":
-    for name in SCRIPTS:
+    for name in sys.argv[1:] or SCRIPTS:
         build(name)

@@ -149,7 +149,7 @@ my_place: {phrases: ['where is my home'], tool: navigate, arguments: {to: home},
             let told = Intents::parse(text).err().unwrap_or_default();
             assert!(told.contains(expected), "{told}");
         };
-        check("a: {phrases: ['x (y']}", "intent a: \"x (y\", column 6: `)` is missing");
+        check("a: {phrases: ['x (y']}", "intent a: \"x (y\", column 5: `)` is missing");
         check("a: {phrases: []}", "intent a has no phrases");
         check("a: {phrase: [b]}", "phrase");
     }

@@ -5,9 +5,55 @@ use regex::Regex;
 /// Longest template, and most regular expressions of a file, so that a mistake does not fill the memory.
 const MAX_TEMPLATE_CHARS: usize = 1000;
 
-/// Words before and after a question that say nothing: "please", "can you tell me", "hey".
-const LEAD: &str = r"(?:(?:please|hey|hi|hello|ok|okay|so|well|um|uh|and|now|then|can you|could you|would you|will you|tell me|show me|say|do you know|i want to know|i wonder) )*";
-const TAIL: &str = r"(?: (?:please|now|right now|again|then|for me|today|thanks|thank you))*";
+/// Words before and after a question that say nothing, such as "please", "can you tell me" and "now".
+const LEAD: &[&str] = &[
+    "and",
+    "any clue",
+    "any idea",
+    "can you",
+    "check",
+    "could you",
+    "discover",
+    "do you have any idea",
+    "do you know",
+    "figure out",
+    "find out",
+    "give me a hint",
+    "guess",
+    "have you any idea",
+    "hello",
+    "hey",
+    "hi",
+    "i do not know",
+    "i don't know",
+    "i forgot",
+    "i want to know",
+    "i wonder",
+    "let me know",
+    "look",
+    "now",
+    "ok",
+    "okay",
+    "please",
+    "remind me",
+    "reveal",
+    "say",
+    "see if you can",
+    "see whether",
+    "show me",
+    "so",
+    "tell me",
+    "then",
+    "try and",
+    "try to",
+    "uh",
+    "um",
+    "well",
+    "will you",
+    "would you",
+];
+const TAIL: &[&str] =
+    &["again", "for me", "now", "please", "right now", "thank you", "thanks", "then", "today"];
 
 /// A template that matches whole sentences.
 #[derive(Debug)]
@@ -33,8 +79,8 @@ impl Template {
         if template.trim().is_empty() {
             return Err("a template is empty".to_owned());
         }
-        // Every word begins with a space.
-        let pattern = format!("^ {LEAD}(?:{pattern}){TAIL}$").replace("^ ", "^");
+        let (lead, tail) = (LEAD.join("|"), TAIL.join("|"));
+        let pattern = format!("^(?:(?:{lead}) )*(?:{pattern})(?: (?:{tail}))*$");
         let pattern = Regex::new(&pattern).map_err(|error| format!("{template:?}: {error}"))?;
         Ok(Self { pattern, slots: parser.slots })
     }
@@ -211,8 +257,7 @@ mod tests {
         check("where {Thing}", "column 7: a slot has a name");
         check("{a} {a}", "column 5: a slot has a name");
         check("{a", "`}` is missing");
-        check("what?!", "");
         check("  ", "empty");
-        check("a ? b", "a word has letters");
+        check("a ?! b", "a word has letters");
     }
 }

@@ -25,12 +25,25 @@ fn params(path: &Path, pace: Pace) -> WavSourceParams {
         format: None,
         rate: None,
         channels: None,
+        start: Duration::ZERO,
         repeat: false,
     }
 }
 
 fn open(params: WavSourceParams) -> NodeBench<WavSource> {
     NodeBench::new(WavSource::open(params, &OpenCx::default()).unwrap())
+}
+
+#[test]
+fn a_file_begins_at_its_start() {
+    let folder = TempFolder::new();
+    let path = folder.path("late.wav");
+    write(&path, 1, (0..80).map(|n| n * 8));
+    let start = Duration::from_secs(3);
+    let mut bench = open(WavSourceParams { start, ..params(&path, Pace::Realtime) });
+    let at = Timestamp(3_010_000_000);
+    assert_eq!(bench.poll(Timestamp::ZERO).unwrap().1, Resume::At(at));
+    assert_eq!(bench.poll(at).unwrap().0[0].1.header.at, Timestamp(3_000_000_000));
 }
 
 fn block(packet: &Packet) -> &AudioBlock {

@@ -46,7 +46,7 @@ enum Entry {
 #[non_exhaustive]
 pub enum MemoryFileError {
     /// The file cannot be read or written.
-    #[error("{0}")]
+    #[error(transparent)]
     Io(#[from] io::Error),
     /// It is no file of a scene memory.
     #[error("it is not a file of a scene memory; choose another path, and it will be created")]
