@@ -2,17 +2,19 @@
 
 use std::{io, path::Path, sync::Arc, time::Duration};
 
-use afferent_graph::{Cx, Node, NodeError, OpenCx, Port, Timestamp, ports};
+use afferent_graph::{Cx, Node, NodeError, OpenCx, Port, ports};
 use afferent_messages::{
     Camera as Calibration, ColorMatrix, ColorRange, Colorimetry, Image, PixelFormat,
 };
-use rustix::time::{ClockId, clock_gettime};
 
 use crate::{
     CameraDevice,
     camera_params::{
-        CameraParams, Form, OnLost, Wanted, choose, device_error, form, read_calibration,
+        CameraParams, Form, Wanted, choose, device_error, form, policy,
+        read_calibration,
     },
+    reconnect::Reconnect,
+    session_clock::{SessionClock, monotonic_ns},
     warn_rarely,
 };
 
@@ -51,20 +53,9 @@ use v4l2::{Control, Device, Frame, Layout, Next, Stamp, Stream};
 pub struct Camera {
     params: CameraParams,
     calibration: Option<Arc<Calibration>>,
-    state: State,
-    /// Time of the last image, or of the start.
-    last: Option<Timestamp>,
+    device: Reconnect<Opened, Source>,
+    clock: SessionClock,
     counts: Counts,
-}
-
-enum State {
-    /// The stream is started by the first call: images from before the start of the graph are old.
-    Opened(Opened),
-    Running(Source),
-    Lost {
-        since: Timestamp,
-        next_try: Timestamp,
-    },
 }
 
 /// A camera that was set up.
@@ -102,7 +93,6 @@ struct Counts {
     dropped_by_driver: u64,
     /// Images that the driver marked as damaged, or that could not be read.
     damaged: u64,
-    lost: u64,
 }
 
 /// Longest wait for an image in one call.
@@ -149,7 +139,10 @@ impl Camera {
 
     /// Waits for an image and sends it.
     fn capture(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
-        let State::Running(source) = &mut self.state else { return Ok(()) };
+        self.clock.compare(cx.now());
+        let (open, start) =
+            (|| Self::open_device(&self.params), |opened: Opened| opened.start(&self.params));
+        let Some(source) = self.device.running(cx, open, start)? else { return Ok(()) };
         let mut image = cx.loan(Self::IMAGES);
         let (layout, form) = (source.layout, source.form);
         let taken = source.stream.next(WAIT, |frame| {
@@ -158,8 +151,8 @@ impl Camera {
         });
         let (sequence, is_damaged, stamp, read) = match taken {
             Ok(Next::Image(taken)) => taken,
-            Ok(Next::Nothing) => return self.check_timeout(cx),
-            Err(error) => return self.lose(cx, &error.to_string()),
+            Ok(Next::Nothing) => return self.device.check_timeout(cx),
+            Err(error) => return self.device.lose(cx, &error.to_string()),
         };
         let expected = source.sequence.replace(sequence).map(|last| last.wrapping_add(1));
         let missed = expected.map_or(0, |expected| sequence.wrapping_sub(expected));
@@ -178,69 +171,14 @@ impl Camera {
         if sequence.is_multiple_of(EXPOSURE_EVERY) {
             source.exposure_ns = exposure_ns(source.stream.device());
         }
+        let exposed_ns = exposed_ns(monotonic_ns(), stamp, source.exposure_ns);
         let offset = (self.params.stamp_offset * 1e6) as i64;
-        let at =
-            Timestamp(exposed_at(cx.now().0, monotonic_ns(), stamp, source.exposure_ns) + offset);
-        // Timestamps never go back.
-        let at = self.last.map_or(at, |last| at.max(last));
-        self.last = Some(at);
+        let at = self.clock.session_time(exposed_ns.saturating_add(offset));
+        let at = self.device.stamp(at);
         image.frame_id.clone_from(&self.params.frame_id);
         image.camera.clone_from(&self.calibration);
         cx.send_at(Self::IMAGES, at, image);
         Ok(())
-    }
-
-    fn check_timeout(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
-        let last = *self.last.get_or_insert(cx.now());
-        match cx.now().since(last) > self.params.timeout {
-            true => {
-                let timeout = self.params.timeout;
-                self.lose(cx, &format!("no image for {timeout:?}"))
-            }
-            false => Ok(()),
-        }
-    }
-
-    /// The camera is lost.
-    fn lose(&mut self, cx: &mut Cx<'_>, reason: &str) -> Result<(), NodeError> {
-        self.counts.lost += 1;
-        let device = self.params.device.display();
-        match self.params.on_lost {
-            OnLost::Fail => Err(device_error(&self.params.device, &reason)),
-            OnLost::End => {
-                tracing::warn!("camera {device} is lost: {reason}; its stream ends");
-                cx.end();
-                Ok(())
-            }
-            OnLost::Restart => {
-                let lost = self.counts.lost;
-                tracing::warn!("camera {device} is lost: {reason} ({lost} times so far)");
-                let next_try = cx.now() + RETRY;
-                self.state = State::Lost { since: cx.now(), next_try };
-                cx.resume_at(next_try);
-                Ok(())
-            }
-        }
-    }
-
-    /// Opens a lost camera again, if it is back.
-    fn reopen(&mut self, cx: &mut Cx<'_>, since: Timestamp) {
-        let opened = Self::open_device(&self.params);
-        match opened.and_then(|opened| opened.start(&self.params)) {
-            Ok(source) => {
-                let away = cx.now().since(since);
-                tracing::info!("camera {} is back after {away:.1?}", self.params.device.display());
-                self.state = State::Running(source);
-                // The time of the last image does not count against it.
-                self.last = Some(self.last.map_or(cx.now(), |last| last.max(cx.now())));
-            }
-            Err(error) => {
-                tracing::debug!("{error}");
-                let next_try = cx.now() + RETRY;
-                self.state = State::Lost { since, next_try };
-                cx.resume_at(next_try);
-            }
-        }
     }
 }
 
@@ -261,30 +199,13 @@ impl Node for Camera {
     fn open(params: CameraParams, _: &OpenCx) -> Result<Self, NodeError> {
         let calibration = read_calibration(&params)?;
         let opened = Self::open_device(&params)?;
+        let device = Reconnect::new(opened, policy(&params, RETRY));
         let (calibration, counts) = (calibration.map(Arc::new), Counts::default());
-        Ok(Self { params, calibration, state: State::Opened(opened), last: None, counts })
+        Ok(Self { params, calibration, device, clock: SessionClock::default(), counts })
     }
 
     fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
-        match &mut self.state {
-            State::Opened(_) => {
-                let lost = State::Lost { since: cx.now(), next_try: cx.now() };
-                if let State::Opened(opened) = std::mem::replace(&mut self.state, lost) {
-                    self.state = State::Running(opened.start(&self.params)?);
-                }
-                self.capture(cx)
-            }
-            State::Running(_) => self.capture(cx),
-            State::Lost { since, next_try } if *next_try <= cx.now() => {
-                let since = *since;
-                self.reopen(cx, since);
-                Ok(())
-            }
-            State::Lost { next_try, .. } => {
-                cx.resume_at(*next_try);
-                Ok(())
-            }
-        }
+        self.capture(cx)
     }
 }
 
@@ -362,16 +283,11 @@ fn exposure_ns(device: &Device) -> i64 {
     device.control(Control::Exposure).map_or(0, |value| i64::from(value).saturating_mul(100_000))
 }
 
-/// Session time of the middle of an exposure. It is `now` and `now_ns` by the monotonic clock.
-fn exposed_at(now: i64, now_ns: i64, stamp: Stamp, exposure_ns: i64) -> i64 {
-    let Some(stamp_ns) = stamp.monotonic_ns else { return now };
+/// Monotonic time of the middle of an exposure, of an image that arrived at `arrived_ns`.
+fn exposed_ns(arrived_ns: i64, stamp: Stamp, exposure_ns: i64) -> i64 {
+    let Some(stamp_ns) = stamp.monotonic_ns else { return arrived_ns };
     let half = if stamp.is_start { exposure_ns / 2 } else { -(exposure_ns / 2) };
-    now.saturating_sub(now_ns.saturating_sub(stamp_ns)).saturating_add(half)
-}
-
-fn monotonic_ns() -> i64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    now.tv_sec.saturating_mul(1_000_000_000).saturating_add(now.tv_nsec)
+    stamp_ns.saturating_add(half)
 }
 
 /// Cameras of this machine, sorted by path.
@@ -407,10 +323,10 @@ mod tests {
     fn timestamps_are_the_middle_of_the_exposure() {
         let stamp = |monotonic_ns, is_start| Stamp { monotonic_ns, is_start };
         // 5 ms ago, with an exposure of 8 ms.
-        let check = |stamp| exposed_at(1_000_000_000, 70_000_000_000, stamp, 8_000_000);
-        assert_eq!(check(stamp(Some(69_995_000_000), true)), 999_000_000);
-        assert_eq!(check(stamp(Some(69_995_000_000), false)), 991_000_000);
-        assert_eq!(check(stamp(None, true)), 1_000_000_000, "another clock");
+        let check = |stamp| exposed_ns(70_000_000_000, stamp, 8_000_000);
+        assert_eq!(check(stamp(Some(69_995_000_000), true)), 69_999_000_000);
+        assert_eq!(check(stamp(Some(69_995_000_000), false)), 69_991_000_000);
+        assert_eq!(check(stamp(None, true)), 70_000_000_000, "another clock");
     }
 
     #[test]

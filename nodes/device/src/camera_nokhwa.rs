@@ -21,8 +21,10 @@ use nokhwa::utils::{
 use crate::{
     CameraDevice, CameraMode,
     camera_params::{
-        CameraParams, Form, MONO8, OnLost, Wanted, choose, device_error, form, read_calibration,
+        CameraParams, Form, MONO8, Wanted, choose, device_error, form, policy,
+        read_calibration,
     },
+    reconnect::Reconnect,
     warn_rarely,
 };
 
@@ -45,22 +47,8 @@ use crate::{
 pub struct Camera {
     params: CameraParams,
     calibration: Option<Arc<Calibration>>,
-    state: State,
-    /// Time of the last image, or of the start.
-    last: Option<Timestamp>,
-    /// Number of times that the camera was lost.
-    lost: u64,
+    device: Reconnect<Capture, Capture>,
     damaged: u64,
-}
-
-enum State {
-    /// Images from before the first call are old.
-    Opened(Capture),
-    Running(Capture),
-    Lost {
-        since: Timestamp,
-        next_try: Timestamp,
-    },
 }
 
 /// A thread that captures images, until this is dropped.
@@ -335,19 +323,22 @@ fn capture(
 
 impl Camera {
     fn receive(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
-        let State::Running(capture) = &self.state else { return Ok(()) };
+        // The session time of a call is that of its begin.
+        let called = Instant::now();
+        let start = |capture: Capture| {
+            // Images from before the first call are old.
+            while capture.images.try_recv().is_ok_and(|captured| captured.is_ok()) {}
+            Ok(capture)
+        };
+        let open = || Capture::start(&self.params);
+        let Some(capture) = self.device.running(cx, open, start)? else { return Ok(()) };
         let (arrived, image) = match capture.images.recv_timeout(WAIT) {
             Ok(Ok(captured)) => captured,
-            Ok(Err(reason)) => return self.lose(cx, &reason),
-            Err(RecvTimeoutError::Disconnected) => return self.lose(cx, "its thread ended"),
-            Err(RecvTimeoutError::Timeout) => {
-                let last = *self.last.get_or_insert(cx.now());
-                let timeout = self.params.timeout;
-                if cx.now().since(last) > timeout {
-                    return self.lose(cx, &format!("no image for {timeout:?}"));
-                }
-                return Ok(());
+            Ok(Err(reason)) => return self.device.lose(cx, &reason),
+            Err(RecvTimeoutError::Disconnected) => {
+                return self.device.lose(cx, "its thread ended");
             }
+            Err(RecvTimeoutError::Timeout) => return self.device.check_timeout(cx),
         };
         let mut image = match image {
             Ok(image) => image,
@@ -357,38 +348,20 @@ impl Camera {
                 return Ok(());
             }
         };
-        let age = i64::try_from(arrived.elapsed().as_nanos()).unwrap_or(i64::MAX);
         let offset = (self.params.stamp_offset * 1e6) as i64;
-        let at = Timestamp(cx.now().0.saturating_sub(age).saturating_add(offset));
-        // Timestamps never go back.
-        let at = self.last.map_or(at, |last| at.max(last));
-        self.last = Some(at);
+        let at = session_time(cx.now(), called, arrived);
+        let at = self.device.stamp(Timestamp(at.0.saturating_add(offset)));
         image.frame_id.clone_from(&self.params.frame_id);
         image.camera.clone_from(&self.calibration);
         cx.send_at(Self::IMAGES, at, image);
         Ok(())
     }
+}
 
-    /// The camera is lost.
-    fn lose(&mut self, cx: &mut Cx<'_>, reason: &str) -> Result<(), NodeError> {
-        self.lost += 1;
-        let (device, lost) = (self.params.device.display(), self.lost);
-        match self.params.on_lost {
-            OnLost::Fail => Err(device_error(&self.params.device, &reason)),
-            OnLost::End => {
-                tracing::warn!("camera {device} is lost: {reason}; its stream ends");
-                cx.end();
-                Ok(())
-            }
-            OnLost::Restart => {
-                tracing::warn!("camera {device} is lost: {reason} ({lost} times so far)");
-                let next_try = cx.now() + RETRY;
-                self.state = State::Lost { since: cx.now(), next_try };
-                cx.resume_at(next_try);
-                Ok(())
-            }
-        }
-    }
+/// Session time of `instant`; it was `now` at `called`.
+fn session_time(now: Timestamp, called: Instant, instant: Instant) -> Timestamp {
+    let before = called.saturating_duration_since(instant);
+    now - before + instant.saturating_duration_since(called)
 }
 
 impl Node for Camera {
@@ -409,46 +382,12 @@ impl Node for Camera {
     fn open(params: CameraParams, _: &OpenCx) -> Result<Self, NodeError> {
         check_params(&params)?;
         let calibration = read_calibration(&params)?;
-        let state = State::Opened(Capture::start(&params)?);
-        let calibration = calibration.map(Arc::new);
-        Ok(Self { params, calibration, state, last: None, lost: 0, damaged: 0 })
+        let device = Reconnect::new(Capture::start(&params)?, policy(&params, RETRY));
+        Ok(Self { params, calibration: calibration.map(Arc::new), device, damaged: 0 })
     }
 
     fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
-        match &self.state {
-            State::Opened(_) => {
-                let lost = State::Lost { since: cx.now(), next_try: cx.now() };
-                if let State::Opened(capture) = std::mem::replace(&mut self.state, lost) {
-                    while capture.images.try_recv().is_ok_and(|captured| captured.is_ok()) {}
-                    self.state = State::Running(capture);
-                }
-                Ok(())
-            }
-            State::Running(_) => self.receive(cx),
-            State::Lost { next_try, .. } if cx.now() < *next_try => {
-                cx.resume_at(*next_try);
-                Ok(())
-            }
-            State::Lost { since, .. } => {
-                let since = *since;
-                match Capture::start(&self.params) {
-                    Ok(capture) => {
-                        let away = cx.now().since(since);
-                        let device = self.params.device.display();
-                        tracing::info!("camera {device} is back after {away:.1?}");
-                        self.state = State::Running(capture);
-                        self.last = Some(self.last.map_or(cx.now(), |last| last.max(cx.now())));
-                    }
-                    Err(error) => {
-                        tracing::debug!("{error}");
-                        let next_try = cx.now() + RETRY;
-                        self.state = State::Lost { since, next_try };
-                        cx.resume_at(next_try);
-                    }
-                }
-                Ok(())
-            }
-        }
+        self.receive(cx)
     }
 }
 
@@ -492,6 +431,14 @@ mod tests {
         check("format", text("uyvy"));
         check("format", text("16UC1"));
         assert_eq!(check_params(&params(&[("format", text("nv12"))])), Ok(()));
+    }
+
+    #[test]
+    fn images_have_the_time_of_their_arrival() {
+        let (called, now) = (Instant::now(), Timestamp(9_000_000));
+        let check = |instant| session_time(now, called, instant).0;
+        assert_eq!(check(called - Duration::from_millis(2)), 7_000_000);
+        assert_eq!(check(called + Duration::from_millis(2)), 11_000_000);
     }
 
     #[test]

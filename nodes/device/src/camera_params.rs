@@ -8,6 +8,8 @@ use std::{
 use afferent_graph::{NodeError, choices, params};
 use afferent_messages::{Camera as Calibration, PixelFormat};
 
+use crate::{OnLost, reconnect::Policy};
+
 mod mode;
 
 #[cfg(feature = "camera-nokhwa")]
@@ -58,18 +60,6 @@ impl CameraFormat {
     }
 }
 
-choices! {
-    /// Action when a camera is unplugged or gives no images any more.
-    pub enum OnLost {
-        /// Wait until it is back.
-        Restart = "restart",
-        /// End the stream.
-        End = "end",
-        /// Fail, so that `on_error` of the node decides.
-        Fail = "fail",
-    }
-}
-
 params! {
     /// Settings of [`Camera`].
     pub struct CameraParams {
@@ -114,6 +104,18 @@ pub(crate) fn read_calibration(params: &CameraParams) -> Result<Option<Calibrati
     let checked = calibration.check_size(params.width, params.height);
     checked.map_err(|reason| NodeError::File { path: path.clone(), reason })?;
     Ok(Some(calibration))
+}
+
+/// Names and actions for a lost camera; `retry` is the time between two attempts to open it.
+pub(crate) fn policy(params: &CameraParams, retry: Duration) -> Policy {
+    Policy {
+        kind: "camera",
+        device: params.device.display().to_string(),
+        value: "image",
+        on_lost: params.on_lost,
+        timeout: params.timeout,
+        retry,
+    }
 }
 
 /// The error `reason` of a camera.

@@ -11,6 +11,9 @@
 //! (`camera_nokhwa.rs`), which was compiled for these systems, but not run on them. `camera_params.rs`
 //! has the parameters of both.
 //!
+//! `reconnect.rs` opens lost cameras again, and `session_clock.rs` converts the
+//! timestamps of their drivers.
+//!
 //! Audio devices need the feature `audio-device`. Without it, the nodes are in the catalog, but
 //! fail with a message about the feature when a graph opens them.
 //!
@@ -37,6 +40,13 @@ mod camera_nokhwa;
 #[cfg(any(all(target_os = "linux", target_pointer_width = "64"), feature = "camera-nokhwa"))]
 mod camera_params;
 mod microphone;
+#[cfg_attr(
+    not(any(target_os = "linux", feature = "camera-nokhwa")),
+    expect(dead_code, reason = "no node of this system has a device that comes back")
+)]
+mod reconnect;
+#[cfg(target_os = "linux")]
+mod session_clock;
 mod speaker;
 
 use std::path::PathBuf;
@@ -48,8 +58,9 @@ pub use camera::Camera;
 #[cfg(all(feature = "camera-nokhwa", not(target_os = "linux")))]
 pub use camera_nokhwa::Camera;
 #[cfg(any(all(target_os = "linux", target_pointer_width = "64"), feature = "camera-nokhwa"))]
-pub use camera_params::{CameraFormat, CameraParams, OnLost};
+pub use camera_params::{CameraFormat, CameraParams};
 pub use microphone::{Microphone, MicrophoneParams};
+pub use reconnect::OnLost;
 pub use speaker::{Speaker, SpeakerParams};
 
 /// All nodes of this crate, in alphabetical order.
