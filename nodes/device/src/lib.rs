@@ -3,6 +3,7 @@
 //! | node | purpose |
 //! |---|---|
 //! | [`Camera`] | captures images |
+//! | [`Imu`] | measures acceleration and angular velocity |
 //! | [`Microphone`] | captures audio, timestamped on the session clock |
 //! | [`Speaker`] | plays audio and reports the playback position |
 //!
@@ -11,7 +12,11 @@
 //! (`camera_nokhwa.rs`), which was compiled for these systems, but not run on them. `camera_params.rs`
 //! has the parameters of both.
 //!
-//! `reconnect.rs` opens lost cameras again, and `session_clock.rs` converts the
+//! Motion sensors are those of Linux (Industrial I/O). `imu/device.rs` finds them, `imu/setup.rs` sets
+//! one up through `imu/sysfs.rs`, and `imu/stream.rs` reads it, by the layout of `imu/scan.rs`;
+//! `imu/pair.rs` joins an accelerometer and a gyroscope. On other systems, `imu_stub.rs` fails.
+//!
+//! `reconnect.rs` opens lost cameras and motion sensors again, and `session_clock.rs` converts the
 //! timestamps of their drivers.
 //!
 //! Audio devices need the feature `audio-device`. Without it, the nodes are in the catalog, but
@@ -39,6 +44,9 @@ mod camera;
 mod camera_nokhwa;
 #[cfg(any(all(target_os = "linux", target_pointer_width = "64"), feature = "camera-nokhwa"))]
 mod camera_params;
+#[cfg_attr(not(target_os = "linux"), path = "imu_stub.rs")]
+mod imu;
+mod imu_params;
 mod microphone;
 #[cfg_attr(
     not(any(target_os = "linux", feature = "camera-nokhwa")),
@@ -59,6 +67,8 @@ pub use camera::Camera;
 pub use camera_nokhwa::Camera;
 #[cfg(any(all(target_os = "linux", target_pointer_width = "64"), feature = "camera-nokhwa"))]
 pub use camera_params::{CameraFormat, CameraParams};
+pub use imu::Imu;
+pub use imu_params::ImuParams;
 pub use microphone::{Microphone, MicrophoneParams};
 pub use reconnect::OnLost;
 pub use speaker::{Speaker, SpeakerParams};
@@ -70,6 +80,7 @@ pub const NODES: &[NodeEntry] = &[
         all(feature = "camera-nokhwa", not(target_os = "linux"))
     ))]
     NodeDef::of::<Camera>,
+    NodeDef::of::<Imu>,
     NodeDef::of::<Microphone>,
     NodeDef::of::<Speaker>,
 ];
@@ -143,6 +154,25 @@ pub fn cameras() -> Vec<CameraDevice> {
         all(feature = "camera-nokhwa", not(target_os = "linux"))
     )))]
     Vec::new()
+}
+
+/// A sensor with an accelerometer, a gyroscope, or both.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MotionSensor {
+    /// Its name in the system, such as `iio:device0`; a value of the parameter `device`.
+    pub id: String,
+    /// Name of the sensor; the same for all of its kind.
+    pub name: String,
+    /// True if it measures acceleration.
+    pub has_accelerometer: bool,
+    /// True if it measures angular velocity.
+    pub has_gyroscope: bool,
+}
+
+/// Motion sensors of this machine that the node `imu` can read, by number; none on systems other than
+/// Linux.
+pub fn motion_sensors() -> Vec<MotionSensor> {
+    imu::list()
 }
 
 /// Direction of an audio device.
