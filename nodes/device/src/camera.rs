@@ -174,7 +174,7 @@ impl Camera {
         let exposed_ns = exposed_ns(monotonic_ns(), stamp, source.exposure_ns);
         let offset = (self.params.stamp_offset * 1e6) as i64;
         let at = self.clock.session_time(exposed_ns.saturating_add(offset));
-        let at = self.device.stamp(at);
+        let at = self.device.stamp(cx.now(), at);
         image.frame_id.clone_from(&self.params.frame_id);
         image.camera.clone_from(&self.calibration);
         cx.send_at(Self::IMAGES, at, image);

@@ -350,7 +350,7 @@ impl Camera {
         };
         let offset = (self.params.stamp_offset * 1e6) as i64;
         let at = session_time(cx.now(), called, arrived);
-        let at = self.device.stamp(Timestamp(at.0.saturating_add(offset)));
+        let at = self.device.stamp(cx.now(), Timestamp(at.0.saturating_add(offset)));
         image.frame_id.clone_from(&self.params.frame_id);
         image.camera.clone_from(&self.calibration);
         cx.send_at(Self::IMAGES, at, image);

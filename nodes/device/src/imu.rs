@@ -99,7 +99,7 @@ impl Imu {
         let is_silent = self.taken.is_empty();
         for (ns, measurement) in self.taken.drain(..) {
             let at = self.clock.session_time(ns.saturating_add(offset));
-            cx.send_at(Self::IMU, self.device.stamp(at), measurement);
+            cx.send_at(Self::IMU, self.device.stamp(cx.now(), at), measurement);
         }
         match read {
             Err(reason) => self.device.lose(cx, &reason),

@@ -19,8 +19,8 @@ params! {
         /// Capacity of the buffer in the kernel, in measurements. A larger one outlasts longer pauses of
         /// this node.
         pub buffer: u32 = "256", range 2.0..=65536.0;
-        /// Measurements that the kernel collects before this node wakes up. More of them save energy and
-        /// add latency.
+        /// Measurements that the kernel collects before this node wakes up (`buffer/watermark` of the
+        /// kernel). More of them save energy and add latency.
         pub watermark: u32 = "1", range 1.0..=65536.0;
         /// Name of the trigger that starts each measurement. Default: the current one, or that of the
         /// sensor.

@@ -17,7 +17,7 @@
 //! `imu/pair.rs` joins an accelerometer and a gyroscope. On other systems, `imu_stub.rs` fails.
 //!
 //! `reconnect.rs` opens lost cameras and motion sensors again, and `session_clock.rs` converts the
-//! timestamps of their drivers.
+//! timestamps of their drivers to session time.
 //!
 //! Audio devices need the feature `audio-device`. Without it, the nodes are in the catalog, but
 //! fail with a message about the feature when a graph opens them.

@@ -36,8 +36,10 @@ pub(crate) struct Policy {
 pub(crate) struct Reconnect<O, S> {
     stage: Stage<O, S>,
     policy: Policy,
-    /// Time of the last value, or of the start.
+    /// Time at which the last value came, or of the start.
     last: Option<Timestamp>,
+    /// Timestamp of the last value.
+    last_stamp: Option<Timestamp>,
     /// Number of times that it was lost.
     lost: u64,
 }
@@ -54,7 +56,7 @@ enum Stage<O, S> {
 
 impl<O, S> Reconnect<O, S> {
     pub(crate) fn new(opened: O, policy: Policy) -> Self {
-        Self { stage: Stage::Opened(opened), policy, last: None, lost: 0 }
+        Self { stage: Stage::Opened(opened), policy, last: None, last_stamp: None, lost: 0 }
     }
 
     /// The running device; `None` while it is lost. `open` sets it up again, and `start` starts it.
@@ -95,8 +97,8 @@ impl<O, S> Reconnect<O, S> {
                 let away = cx.now().since(since);
                 tracing::info!("{kind} {device} is back after {away:.1?}");
                 self.stage = Stage::Running(source);
-                // The time of the last value does not count against it.
-                self.last = Some(self.last.map_or(cx.now(), |last| last.max(cx.now())));
+                // The time of the loss does not count against it.
+                self.last = Some(cx.now());
             }
             Err(error) => {
                 tracing::debug!("{error}");
@@ -111,9 +113,10 @@ impl<O, S> Reconnect<O, S> {
         cx.resume_at(next_try);
     }
 
-    /// Timestamp of a value of time `at`: timestamps never go back.
-    pub(crate) fn stamp(&mut self, at: Timestamp) -> Timestamp {
-        *self.last.insert(self.last.map_or(at, |last| at.max(last)))
+    /// Takes a value of time `at` that came at `now`; returns its timestamp, which never goes back.
+    pub(crate) fn stamp(&mut self, now: Timestamp, at: Timestamp) -> Timestamp {
+        self.last = Some(now);
+        *self.last_stamp.insert(self.last_stamp.map_or(at, |last| at.max(last)))
     }
 
     /// Loses a device that has given nothing for too long. To be called if there is no value.
@@ -188,7 +191,7 @@ mod tests {
                 (false, ..) => Ok(()),
                 (true, false, _) => self.device.lose(cx, "it is gone"),
                 (true, true, true) => {
-                    self.device.stamp(cx.now());
+                    self.device.stamp(cx.now(), Timestamp(-1000));
                     Ok(())
                 }
                 (true, true, false) => self.device.check_timeout(cx),
@@ -258,7 +261,7 @@ mod tests {
     #[test]
     fn timestamps_never_go_back() {
         let mut device = fake(OnLost::Restart).device;
-        let found = [5, 3, 8].map(|at| device.stamp(Timestamp(at)).0);
+        let found = [5, 3, 8].map(|at| device.stamp(Timestamp::ZERO, Timestamp(at)).0);
         assert_eq!(found, [5, 5, 8]);
     }
 }

@@ -89,7 +89,7 @@ impl Element {
     }
 }
 
-/// Places the enabled elements, each with its index and type. Returns them in the given order, and the
+/// Lays out the enabled elements, each with its index and type. Returns them in the given order, and the
 /// size of a scan in bytes.
 ///
 /// The kernel sorts elements by index, aligns each to its size, and the scan to its largest element.

@@ -12,13 +12,15 @@ use rustix::{
 use super::{
     device::{Quantity, Root, choose, devices},
     pair::Pair,
-    setup::{ENABLE, Scan, Sensor},
+    setup::{ENABLE, Scan, Sensor, Triple},
 };
 use crate::{
     ImuParams,
     session_clock::{Offset, monotonic_ns},
     warn_rarely,
 };
+
+const UNPLUGGED: &str = "it was unplugged";
 
 /// Most bytes of one reading.
 const MAX_READ: usize = 1 << 16;
@@ -31,6 +33,8 @@ const MAX_AGE_NS: i64 = 1_000_000_000;
 pub(crate) struct Opened(Vec<Sensor>);
 
 impl Opened {
+    /// Sets up the sensors that the parameters ask for.
+    ///
     /// # Errors
     /// The file or parameter, and its fault.
     pub(crate) fn open(root: &Root, params: &ImuParams) -> Result<Self, NodeError> {
@@ -136,7 +140,7 @@ impl Source {
         let is_gone = events.intersects(PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL);
         match is_there && !is_gone {
             true => Ok(()),
-            false => Err(self.gone("it was unplugged")),
+            false => Err(self.gone(UNPLUGGED)),
         }
     }
 
@@ -154,6 +158,7 @@ impl Source {
             Ok(read) => self.kept + read,
             Err(error) => match Errno::from_io_error(&error) {
                 Some(Errno::AGAIN | Errno::INTR) => return Ok(()),
+                Some(Errno::NODEV) => return Err(self.gone(UNPLUGGED)),
                 _ => return Err(self.gone(&error.to_string())),
             },
         };
@@ -165,8 +170,7 @@ impl Source {
             self.stamps.arrive(stamp(last), monotonic_ns());
         }
         for scan in whole.chunks_exact(*size) {
-            let triple =
-                |triple: &Option<super::setup::Triple>| triple.as_ref().map(|one| one.read(scan));
+            let triple = |triple: &Option<Triple>| triple.as_ref().map(|one| one.read(scan));
             each(
                 self.stamps.monotonic_ns(stamp(scan)),
                 triple(acceleration),

@@ -45,7 +45,7 @@ impl Folder {
         }
     }
 
-    /// What `parse` makes of a file; `None` if there is no such file.
+    /// Parsed content of a file; `None` if there is no such file.
     ///
     /// # Errors
     /// The file, and its fault.
