@@ -66,7 +66,7 @@ const STEPS: &[Step] = &[
         set: Set::Full,
         run: dist::check,
     },
-    Step { name: "camera", what: "virtual camera in a QEMU guest", set: Set::Full, run: camera },
+    Step { name: "devices", what: "virtual devices in a QEMU guest", set: Set::Full, run: devices },
     Step { name: "firmware", what: "Cortex-M firmware under QEMU", set: Set::Full, run: firmware },
 ];
 
@@ -172,8 +172,8 @@ fn sanitizer() -> Result<()> {
     script("sanitize", "--package=afferent-graph --package=afferent-engine")
 }
 
-fn camera() -> Result<()> {
-    script("camera", "")
+fn devices() -> Result<()> {
+    script("devices", "")
 }
 
 fn docs() -> Result<()> {
