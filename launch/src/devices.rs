@@ -1,8 +1,10 @@
-//! `afferent devices`: microphones, speakers and cameras.
+//! `afferent devices`: microphones, speakers, cameras and motion sensors.
 
 use std::process::ExitCode;
 
-use afferent_nodes_device::{AudioDevice, CameraDevice, CameraMode, audio_devices, cameras};
+use afferent_nodes_device::{
+    AudioDevice, CameraDevice, CameraMode, MotionSensor, audio_devices, cameras, motion_sensors,
+};
 use clap::Args;
 
 use crate::table::aligned;
@@ -15,20 +17,27 @@ pub(crate) struct DevicesArgs {
 }
 
 pub(crate) fn devices(args: &DevicesArgs) -> anyhow::Result<ExitCode> {
-    let (audio, cameras) = (audio_devices(), cameras());
+    let (audio, cameras, sensors) = (audio_devices(), cameras(), motion_sensors());
     if args.json {
         let (audio, error) = match &audio {
             Ok(audio) => (audio.iter().map(audio_json).collect(), None),
             Err(error) => (Vec::new(), Some(error)),
         };
         let cameras: Vec<_> = cameras.iter().map(camera_json).collect();
-        let all = serde_json::json!({"audio": audio, "audio_error": error, "cameras": cameras});
+        let sensors: Vec<_> = sensors.iter().map(sensor_json).collect();
+        let all = serde_json::json!({
+            "audio": audio,
+            "audio_error": error,
+            "cameras": cameras,
+            "motion_sensors": sensors,
+        });
         crate::print(&format!("{all}\n"))?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut rows = vec![["device", "use", "rates (Hz)", "channels", "name"].map(str::to_owned)];
     rows.extend(audio.iter().flatten().map(audio_row));
     rows.extend(cameras.iter().map(camera_row));
+    rows.extend(sensors.iter().map(sensor_row));
     if rows.len() > 1 {
         crate::print(&aligned(&rows))?;
     } else {
@@ -74,6 +83,25 @@ fn camera_row(camera: &CameraDevice) -> [String; 5] {
     let [rates, channels] = ["-", "-"].map(str::to_owned);
     let path = camera.path.display().to_string();
     [path, "camera".to_owned(), rates, channels, camera.name.clone()]
+}
+
+fn sensor_row(sensor: &MotionSensor) -> [String; 5] {
+    let quantities = match (sensor.has_accelerometer, sensor.has_gyroscope) {
+        (true, false) => "imu (accelerometer)",
+        (false, true) => "imu (gyroscope)",
+        _ => "imu",
+    };
+    let [rates, channels] = ["-", "-"].map(str::to_owned);
+    [sensor.id.clone(), quantities.to_owned(), rates, channels, sensor.name.clone()]
+}
+
+fn sensor_json(sensor: &MotionSensor) -> serde_json::Value {
+    serde_json::json!({
+        "device": sensor.id,
+        "name": sensor.name,
+        "accelerometer": sensor.has_accelerometer,
+        "gyroscope": sensor.has_gyroscope,
+    })
 }
 
 /// A line for each format of a camera: its sizes, and the greatest rate of each.

@@ -88,7 +88,7 @@ enum Command {
     Graph(graph_file::GraphArgs),
     /// List the node types, or show the contract of one
     Nodes(nodes::NodesArgs),
-    /// List microphones, speakers and cameras
+    /// List microphones, speakers, cameras and motion sensors
     Devices(devices::DevicesArgs),
     /// Show the parts of this machine that a graph can use
     Doctor,

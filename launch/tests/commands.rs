@@ -520,7 +520,8 @@ fn the_machine_is_described() {
     assert!(success && text.contains("SIMD") && text.contains("cameras"), "{text}{errors}");
     let (text, errors, success) = call(folder.path(), &["devices", "--json"]);
     let devices: serde_json::Value = serde_json::from_str(&text).unwrap();
-    assert!(success && devices["cameras"].is_array() && devices["audio"].is_array(), "{errors}");
+    let has = |kind: &str| devices[kind].is_array();
+    assert!(success && has("cameras") && has("audio") && has("motion_sensors"), "{errors}");
 }
 
 #[test]
