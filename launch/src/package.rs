@@ -36,6 +36,7 @@ use program::Program;
   *.ptd                data of a program with the same name, or of the only program
   metadata.yaml        of an Ultralytics export: names of classes, task, license
   labels.txt           names of classes, one a line
+  charset.txt          characters of a model that reads text, in one line
   config.json          of an optimum export: names of classes (id2label)
   preprocessor_config.json   of an optimum export: preparation of images
   tokenizer.json       of a language model; also tokenizer.model

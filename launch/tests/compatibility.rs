@@ -427,6 +427,27 @@ const PUBLISHED: &[Published] = &[
         checked: "classes with PyTorch",
     },
     Published {
+        family: "OCR, detector (CRAFT)",
+        source: "react-native-executorch up to 0.9",
+        files: &[(at!("vision", "rne_ocr/detector.pte"), "craft_xnnpack_int8.pte")],
+        options: &[],
+        contract: "craft-rne@0.9",
+        node: "ocr",
+        checked: "lines and boxes with the post-processing of the source in Python",
+    },
+    Published {
+        family: "OCR, recognizer (CRNN)",
+        source: "react-native-executorch up to 0.9",
+        files: &[
+            (at!("vision", "rne_ocr/recognizer.pte"), "crnn_english_xnnpack_fp32.pte"),
+            (at!("vision", "rne_ocr/charset.txt"), "charset.txt"),
+        ],
+        options: &[],
+        contract: "crnn-rne@0.9",
+        node: "ocr",
+        checked: "text of drawn lines",
+    },
+    Published {
         family: "Depth Anything",
         source: "executorch-models collection",
         files: &[(at!("vision", "depth.pte"), "depth_anything_v2.pte")],

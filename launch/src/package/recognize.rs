@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use afferent_core::ScalarType;
-use afferent_inspect::{ProgramContents, TensorContents, ValueContents};
+use afferent_inspect::{MethodContents, ProgramContents, TensorContents, ValueContents};
 use afferent_nodes_speech::contracts as speech;
-use afferent_nodes_vision::contracts::{self, TensorSpec};
+use afferent_nodes_vision::contracts::{self, MethodSpec, TensorSpec};
 use afferent_package::Contract;
 use afferent_runtime::ModelFile;
 use afferent_text::ContractOptions;
@@ -75,15 +75,25 @@ pub(crate) fn contracts_of(app: &App, file: &Arc<ModelFile>) -> Vec<Contract> {
 
 /// Contracts of models for images.
 fn of_images(program: &Program, companions: &Companions) -> Vec<Contract> {
-    let Some(forward) = program.method("forward") else { return Vec::new() };
     let tensors = |values: &[ValueContents]| -> Option<Vec<TensorSpec>> {
         values.iter().map(|value| value.tensor.as_ref().map(spec)).collect()
     };
-    let found = || {
-        let (inputs, outputs) = (tensors(&forward.inputs)?, tensors(&forward.outputs)?);
-        Some(contracts::recognize(&inputs, &outputs, companions.labels.len()))
+    let method_spec = |method: &MethodContents| -> Option<MethodSpec> {
+        Some((tensors(&method.inputs)?, tensors(&method.outputs)?))
     };
-    found().unwrap_or_default()
+    if let Some(forward) = program.method("forward") {
+        let found = method_spec(forward).map(|(inputs, outputs)| {
+            contracts::recognize(&inputs, &outputs, companions.labels.len())
+        });
+        return found.unwrap_or_default();
+    }
+    // Methods for inputs of several sizes, such as `forward_320`.
+    let is_sized = |method: &&MethodContents| {
+        method.name.strip_prefix("forward_").is_some_and(|size| size.parse::<usize>().is_ok())
+    };
+    let methods: Option<Vec<_>> =
+        program.contents.methods.iter().filter(is_sized).map(method_spec).collect();
+    contracts::recognize_sized(&methods.unwrap_or_default())
 }
 
 /// Contract of a program for features, turns, or text.

@@ -37,7 +37,9 @@ pub const ACCEPTED: &[&str] = &[
     "embed_image: image -> [1, dimensions] or [1, vectors, dimensions]",
     "hand_detect: image -> [1, anchors, 18] and [1, anchors, 1]",
     "hand_track: image -> two of [1, 63] (landmarks, in meters) and two of [1, 1] (presence, handedness)",
-    "ocr: image -> [1, 1, height, width] (text), and line -> [1, steps, characters + 1]",
+    "ocr: image -> [1, 1, height, width] (text), and line -> [1, steps, characters + 1]; methods forward_SIZE: \
+     image -> text and link of each second row and column, and forward_WIDTH: [1, 1, height, WIDTH] -> [1, \
+     steps, characters + 1]",
     "segment: image -> [1, classes, height, width], [1, height, width], [1, 4 + classes + prototypes, \
      boxes] or [1, boxes, 6 + prototypes] with [1, prototypes, height, width], or EfficientSAM",
 ];
@@ -116,6 +118,35 @@ pub fn recognize(inputs: &[TensorSpec], outputs: &[TensorSpec], labels: usize) -
 pub fn recognize_methods(file: &ModelFile) -> Option<Contract> {
     let is_found = Encoder::read(file, usize::MAX).is_ok_and(|encoder| encoder.fits(file));
     is_found.then_some(contract("caption", "image_text", "vlm", false))
+}
+
+/// Inputs and outputs of a method.
+pub type MethodSpec = (Vec<TensorSpec>, Vec<TensorSpec>);
+
+/// Contracts that a program with these methods `forward_N` may have.
+pub fn recognize_sized(methods: &[MethodSpec]) -> Vec<Contract> {
+    let mut forms = methods.iter().map(|(inputs, outputs)| {
+        let [image] = inputs.as_slice() else { return None };
+        let shape = InputShape::of(&image.sizes, &image.dim_order, image.dtype).ok()?;
+        let sizes: Vec<Vec<usize>> = outputs.iter().map(|output| output.sizes.clone()).collect();
+        let is_line = matches!(sizes.as_slice(), [one] if matches!(**one, [1, _, characters] if characters > 1));
+        match shape.channels {
+            3 if is_craft([shape.width, shape.height], &sizes) => {
+                Some(contract("ocr", "text_detection", "craft-rne@0.9", false))
+            }
+            1 if is_line => Some(contract("ocr", "text_recognition", "crnn-rne@0.9", false)),
+            _ => None,
+        }
+    });
+    let Some(Some(first)) = forms.next() else { return Vec::new() };
+    if forms.all(|form| form == Some(first)) { vec![first] } else { Vec::new() }
+}
+
+/// True if the only output has values of text and link for each second column and row of an image of `width`
+/// and `height`.
+pub(crate) fn is_craft([width, height]: [usize; 2], outputs: &[Vec<usize>]) -> bool {
+    let needed = (width / 2) * (height / 2) * 2;
+    matches!(outputs, [one] if one.iter().product::<usize>() == needed && needed > 0)
 }
 
 /// Contracts of palm detectors and of landmarks of a hand.

@@ -128,6 +128,15 @@ impl InputShape {
     }
 }
 
+/// Content of the columns of an input after a strip.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StripEnd {
+    /// The value of the border.
+    Border,
+    /// The last column of the strip.
+    LastColumn,
+}
+
 /// Columns of an input from `first` on.
 struct Cells {
     shape: InputShape,
@@ -169,6 +178,17 @@ impl Cells {
         let plane = width * self.shape.height;
         for (rows, value) in all.chunks_exact_mut(plane).zip(values) {
             rows.chunks_exact_mut(width).for_each(|row| row[self.first..].fill(value));
+        }
+    }
+
+    /// Repeats the column before the first.
+    fn repeat<T: Copy>(&self, all: &mut [T]) {
+        let InputShape { width, channels, is_interleaved, .. } = self.shape;
+        let step = if is_interleaved { channels } else { 1 };
+        for row in all.chunks_exact_mut(width * step) {
+            let (strip, rest) = row.split_at_mut(self.first * step);
+            let Some(last) = strip.len().checked_sub(step) else { continue };
+            rest.chunks_exact_mut(step).for_each(|pixel| pixel.copy_from_slice(&strip[last..]));
         }
     }
 }
@@ -342,7 +362,7 @@ impl ModelImage {
     }
 
     /// Makes the input of the model from a region, as [`ModelImage::prepare_region`], but only its
-    /// first `columns`; the others have the value of the border.
+    /// first `columns`; `end` says what the others hold.
     ///
     /// # Errors
     /// [`ModelImage::prepare_region`].
@@ -351,6 +371,7 @@ impl ModelImage {
         image: &Image,
         to_image: &Affine,
         columns: usize,
+        end: StripEnd,
     ) -> Result<TensorView<'_>, String> {
         self.prepare_region(image, to_image)?;
         let shape = self.shape;
@@ -360,17 +381,27 @@ impl ModelImage {
         let border = [0, 1, 2].map(|channel| self.border(channel));
         let cells = Cells { shape, first: columns };
         let input = &mut self.input;
-        let filled = match shape.dtype {
-            ScalarType::Half => {
+        let filled = match (shape.dtype, end) {
+            (ScalarType::Half, StripEnd::Border) => {
                 input.data_mut().map(|all| cells.fill(all, border.map(f16::from_f32)))
             }
-            ScalarType::BFloat16 => {
+            (ScalarType::BFloat16, StripEnd::Border) => {
                 input.data_mut().map(|all| cells.fill(all, border.map(bf16::from_f32)))
             }
-            ScalarType::Byte => {
+            (ScalarType::Byte, StripEnd::Border) => {
                 input.data_mut().map(|all| cells.fill(all, border.map(|value| value as u8)))
             }
-            _ => input.data_mut().map(|all| cells.fill(all, border)),
+            (_, StripEnd::Border) => input.data_mut().map(|all| cells.fill(all, border)),
+            (ScalarType::Half, StripEnd::LastColumn) => {
+                input.data_mut::<f16>().map(|all| cells.repeat(all))
+            }
+            (ScalarType::BFloat16, StripEnd::LastColumn) => {
+                input.data_mut::<bf16>().map(|all| cells.repeat(all))
+            }
+            (ScalarType::Byte, StripEnd::LastColumn) => {
+                input.data_mut::<u8>().map(|all| cells.repeat(all))
+            }
+            (_, StripEnd::LastColumn) => input.data_mut::<f32>().map(|all| cells.repeat(all)),
         };
         filled.map_err(|error| error.to_string())?;
         Ok(self.input.view())
@@ -579,26 +610,28 @@ mod tests {
             let shape = InputShape::of(&[1, 3, 2, 4], order, dtype).unwrap();
             let mut model = ModelImage::new(shape, &settings).unwrap();
             let image = image(8, 4);
-            model.prepare_strip(&image, &Affine::IDENTITY, 3).unwrap();
-            let input = model.input();
-            let all: Vec<f32> = match dtype {
-                ScalarType::Half => {
-                    input.data::<f16>().unwrap().iter().map(|v| v.to_f32()).collect()
-                }
-                _ => input.data::<f32>().unwrap().to_vec(),
+            let mut values = |end: StripEnd| {
+                model.prepare_strip(&image, &Affine::IDENTITY, 3, end).unwrap();
+                let mut all = Vec::new();
+                // Of channels that are adjacent, too.
+                afferent_core::read_floats(&model.input(), &mut all).unwrap();
+                all
             };
-            let is_planar = order[1] == 1;
-            let at = |x: usize, y: usize, channel: usize| {
-                all[if is_planar { (channel * 2 + y) * 4 + x } else { (y * 4 + x) * 3 + channel }]
-            };
+            let (all, repeated) = (values(StripEnd::Border), values(StripEnd::LastColumn));
+            let index_of = |x: usize, y: usize, channel: usize| (channel * 2 + y) * 4 + x;
+            let at = |x: usize, y: usize, channel: usize| all[index_of(x, y, channel)];
             for (channel, border) in [0.0, 1.0, 0.0].into_iter().enumerate() {
                 assert_eq!((at(3, 0, channel), at(3, 1, channel)), (border, border));
                 assert!(at(2, 1, channel) != border);
+                for y in [0, 1] {
+                    assert_eq!(repeated[index_of(3, y, channel)], at(2, y, channel));
+                }
             }
         };
         check(&[0, 1, 2, 3], ScalarType::Float);
         check(&[0, 2, 3, 1], ScalarType::Float);
         check(&[0, 1, 2, 3], ScalarType::Half);
+        check(&[0, 1, 2, 3], ScalarType::BFloat16);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use afferent_messages::{
 
 use crate::{
     rate_limit::RateLimit,
-    text::{RegionSettings, TextDetector, TextRecognizer, sort_for_reading},
+    text::{DetectorSettings, TextDetector, TextRecognizer, sort_for_reading},
 };
 
 params! {
@@ -20,14 +20,16 @@ params! {
         pub detector: PathBuf;
         /// Path of the package or program that reads a line.
         pub recognizer: PathBuf;
-        /// Probability above which a pixel is text.
-        pub thresh: f32 = "0.3", range 0.0..=1.0;
-        /// Least score of a line: the mean probability of its box.
-        pub r#box: f32 = "0.5", range 0.0..=1.0;
-        /// Growth of each side of a box: this factor times its area, divided by its perimeter.
-        pub unclip: f64 = "1.6", range 0.0..=10.0;
-        /// Least confidence of the text of a line.
-        pub min_conf: f32 = "0.6", range 0.0..=1.0;
+        /// Value above which a pixel is text. Default: 0.3, with CRAFT 0.4.
+        pub thresh: Option<f32>, range 0.0..=1.0;
+        /// Least score of a line: the mean probability of its box, with CRAFT the greatest value of a word.
+        /// Default: 0.5, with CRAFT 0.7.
+        pub r#box: Option<f32>, range 0.0..=1.0;
+        /// Growth of each side of a box, not with CRAFT: this factor times its area, divided by its
+        /// perimeter. Default: 1.6.
+        pub unclip: Option<f64>, range 0.0..=10.0;
+        /// Least confidence of the text of a line. Default: 0.6, with CRNN 0.3.
+        pub min_conf: Option<f32>, range 0.0..=1.0;
         /// Most images per second that are read; the others are skipped.
         pub max_rate: f64 = "5", range 0.01..=1000.0, unit "Hz";
         /// Time in which text that is read again is not sent again on `text`.
@@ -44,13 +46,16 @@ params! {
 /// `dedupe` before, in one [`Text`] with a line for each; a line that differs from a known one in less than
 /// a fifth of its characters is the same.
 ///
-/// Contract of the detector: `forward(image) -> f32[1, 1, height, width]`, the probability that a
-/// pixel belongs to a line, as of DBNet in PaddleOCR. Regions of pixels above `thresh` become the
-/// rotated boxes of least area, and grow by `unclip`. Contract of the recognizer: `forward(line) ->
-/// f32[1, steps, characters + 1]`, probabilities or logits, the blank of CTC first; `labels` in
-/// `model.yaml` are its characters, and the space at the end may be left out. Lines longer than the
-/// input are cut at gaps and read in parts; vertical ones are turned. Unless `model.yaml` says
-/// otherwise, both get BGR values from -1 to 1.
+/// | model | contract |
+/// |---|---|
+/// | detector DBNet, as in PaddleOCR | `forward(image) -> f32[1, 1, height, width]`, the probability that a pixel belongs to a line. Regions of pixels above `thresh` become the rotated boxes of least area, and grow by `unclip`. BGR values from -1 to 1 |
+/// | detector CRAFT, of react-native-executorch up to 0.9 | `forward_SIZE(image f32[1, 3, SIZE, SIZE])`: values of text and link for each second row and column. The method of 800 is taken if there is one. Words whose links are above 0.4 are joined to lines. BGR values with mean and deviation of ImageNet |
+/// | recognizer of PaddleOCR | `forward(line) -> f32[1, steps, characters + 1]`, probabilities or logits, the blank of CTC first. BGR values from -1 to 1 |
+/// | recognizer CRNN, of react-native-executorch up to 0.9 | `forward_WIDTH(line f32[1, 1, 64, WIDTH])`, the same output; the shortest one that holds a line is taken. Gray values from -1 to 1. A line with a confidence below 0.3 is also read upside down |
+///
+/// The characters are `labels` or `charset` in `model.yaml`, or a file `charset.txt` beside the program; the
+/// space at the end may be left out. Lines longer than the input are cut at gaps and read in parts;
+/// vertical ones are turned. `image` in `model.yaml` changes the preparation.
 ///
 /// The packages have the tasks `text_detection` and `text_recognition`.
 ///
@@ -84,10 +89,9 @@ ports! {
 
 impl Ocr {
     fn read(&mut self, image: &Image) -> Result<Vec<TextRegion>, NodeError> {
-        let OcrParams { thresh, r#box, unclip, min_conf, .. } = self.params;
-        let settings = RegionSettings { threshold: thresh, score: r#box, unclip };
+        let min_conf = self.params.min_conf.unwrap_or(self.recognizer.min_confidence());
         let mut regions = Vec::new();
-        for quad in self.detector.find(image, &settings)? {
+        for quad in self.detector.find(image)? {
             let reading = self.recognizer.read(image, &quad)?;
             if reading.text.trim().is_empty() || reading.confidence < min_conf {
                 continue;
@@ -135,7 +139,9 @@ impl Node for Ocr {
     const LATENCY: &'static str = "a run of the detector, and one of the recognizer for each line";
 
     fn open(params: OcrParams, cx: &OpenCx) -> Result<Self, NodeError> {
-        let detector = TextDetector::open(&params.detector, cx)?;
+        let OcrParams { thresh: threshold, r#box: score, unclip, .. } = params;
+        let settings = DetectorSettings { threshold, score, unclip };
+        let detector = TextDetector::open(&params.detector, &settings, cx)?;
         let recognizer = TextRecognizer::open(&params.recognizer, cx)?;
         let has_trigger = cx.is_connected(Self::TRIGGER.name());
         let (known, rate) = (Vec::new(), RateLimit::new(params.max_rate));

@@ -9,7 +9,7 @@ use afferent_package::{ImageInput, ModelPackage};
 use afferent_runtime::{Input, Model, ModelOptions, ModelOutputs, program::Value};
 
 use crate::{
-    model_image::{InputShape, ModelImage},
+    model_image::{InputShape, ModelImage, StripEnd},
     ultralytics,
 };
 
@@ -20,7 +20,7 @@ pub(crate) struct TensorType {
     pub(crate) dtype: ScalarType,
 }
 
-/// A model with the method `forward`, whose first input is an image.
+/// A method of a model, `forward` unless another is named, whose first input is an image.
 pub(crate) struct VisionModel {
     model: Model,
     path: PathBuf,
@@ -32,6 +32,7 @@ pub(crate) struct VisionModel {
     outputs: Vec<Vec<usize>>,
     /// Inputs after the image.
     more: Vec<TensorType>,
+    method: String,
 }
 
 impl VisionModel {
@@ -46,17 +47,51 @@ impl VisionModel {
         cx: &OpenCx,
         defaults: impl FnOnce(&[Vec<usize>]) -> ImageInput,
     ) -> Result<Self, NodeError> {
-        let model = Self::open_with_inputs(path, task, cx, |_, _, outputs| {
+        Self::open_method(path, "forward", task, cx, defaults)
+    }
+
+    /// As [`VisionModel::open`], with another method.
+    ///
+    /// # Errors
+    /// [`NodeError::Model`].
+    pub(crate) fn open_method(
+        path: &Path,
+        method: &str,
+        task: &'static str,
+        cx: &OpenCx,
+        defaults: impl FnOnce(&[Vec<usize>]) -> ImageInput,
+    ) -> Result<Self, NodeError> {
+        let model = Self::open_any(path, method, task, cx, |_, _, outputs| {
             defaults(&outputs.iter().map(|output| output.sizes.clone()).collect::<Vec<_>>())
         })?;
         match model.more.len() {
             0 => Ok(model),
             more => {
                 let inputs = more + 1;
-                let reason = format!("forward has {inputs} inputs; it must have one, the image");
+                let reason = format!("{method} has {inputs} inputs; it must have one, the image");
                 Err(model.error(reason))
             }
         }
+    }
+
+    /// Numbers N of the methods `forward_N` of the package or program at `path`, in ascending order; empty
+    /// if it has the method `forward`.
+    ///
+    /// # Errors
+    /// [`NodeError::Model`].
+    pub(crate) fn method_sizes(path: &Path, cx: &OpenCx) -> Result<Vec<usize>, NodeError> {
+        let failed = |reason: String| NodeError::Model { path: path.to_owned(), reason };
+        let package = ModelPackage::open(path).map_err(|error| failed(error.to_string()))?;
+        let model = package.open_main(cx.services.need::<ModelOptions>()?);
+        let model = model.map_err(|error| failed(error.to_string()))?;
+        let names: Vec<&str> = model.file().program().method_names().collect();
+        if names.contains(&"forward") {
+            return Ok(Vec::new());
+        }
+        let size = |name: &&str| name.strip_prefix("forward_").and_then(|size| size.parse().ok());
+        let mut sizes: Vec<usize> = names.iter().filter_map(size).collect();
+        sizes.sort_unstable();
+        Ok(sizes)
     }
 
     /// As [`VisionModel::open`], also for a model with inputs after the image. `defaults` gets the shape
@@ -70,14 +105,24 @@ impl VisionModel {
         cx: &OpenCx,
         defaults: impl FnOnce(&InputShape, &[TensorType], &[TensorType]) -> ImageInput,
     ) -> Result<Self, NodeError> {
+        Self::open_any(path, "forward", task, cx, defaults)
+    }
+
+    fn open_any(
+        path: &Path,
+        method: &str,
+        task: &'static str,
+        cx: &OpenCx,
+        defaults: impl FnOnce(&InputShape, &[TensorType], &[TensorType]) -> ImageInput,
+    ) -> Result<Self, NodeError> {
         let failed = |reason: String| NodeError::Model { path: path.to_owned(), reason };
         let export = ultralytics::find(path).map_err(failed)?;
         let program = export.as_ref().map_or(path, |export| &export.program);
         let package = ModelPackage::open(program).map_err(|error| failed(error.to_string()))?;
         package.expect_task(task).map_err(|error| failed(error.to_string()))?;
-        let model = package.load(cx.services.need::<ModelOptions>()?);
+        let model = package.load_method(cx.services.need::<ModelOptions>()?, method);
         let model = model.map_err(|error| failed(error.to_string()))?;
-        let (shape, more, outputs) = contract(&model).map_err(failed)?;
+        let (shape, more, outputs) = contract(&model, method).map_err(failed)?;
         let settings = package
             .manifest
             .image
@@ -85,10 +130,14 @@ impl VisionModel {
             .unwrap_or_default()
             .or(&defaults(&shape, &more, &outputs));
         let image = ModelImage::new(shape, &settings).map_err(failed)?;
-        let labels = export.map_or_else(|| package.manifest.labels.clone(), |export| export.labels);
+        let labels = match export {
+            Some(export) => export.labels,
+            None => labels_of(&package).map_err(failed)?,
+        };
         let (name, contract) = (package.manifest.name, package.manifest.contract);
         let outputs = outputs.into_iter().map(|output| output.sizes).collect();
-        Ok(Self { model, path: path.to_owned(), image, labels, name, contract, outputs, more })
+        let (path, method) = (path.to_owned(), method.to_owned());
+        Ok(Self { model, path, image, labels, name, contract, outputs, more, method })
     }
 
     /// Names of the classes; empty if they are not known.
@@ -165,11 +214,11 @@ impl VisionModel {
         to_image: &Affine,
         read: impl FnOnce(&ModelImage, &ModelOutputs<'_>) -> Result<T, String>,
     ) -> Result<T, NodeError> {
-        self.run_strip(image, to_image, usize::MAX, read)
+        self.run_strip(image, to_image, usize::MAX, StripEnd::Border, read)
     }
 
-    /// Runs the model on a region, but only on the first `columns` of the input; the others are a
-    /// border.
+    /// Runs the model on a region, but only on the first `columns` of the input; `end` says what the
+    /// others hold.
     ///
     /// # Errors
     /// [`VisionModel::run`].
@@ -178,11 +227,12 @@ impl VisionModel {
         image: &Image,
         to_image: &Affine,
         columns: usize,
+        end: StripEnd,
         read: impl FnOnce(&ModelImage, &ModelOutputs<'_>) -> Result<T, String>,
     ) -> Result<T, NodeError> {
         let path = &self.path;
         let failed = |reason: String| NodeError::Model { path: path.clone(), reason };
-        self.image.prepare_strip(image, to_image, columns).map_err(failed)?;
+        self.image.prepare_strip(image, to_image, columns, end).map_err(failed)?;
         self.run_prepared(&[], read)
     }
 
@@ -213,7 +263,7 @@ impl VisionModel {
         let failed = |reason: String| NodeError::Model { path: path.clone(), reason };
         let mut inputs = vec![Input::Tensor(self.image.input())];
         inputs.extend(more.iter().copied().map(Input::Tensor));
-        let outputs = self.model.run("forward", &inputs);
+        let outputs = self.model.run(&self.method, &inputs);
         let outputs = outputs.map_err(|error| failed(error.to_string()))?;
         read(&self.image, &outputs).map_err(failed)
     }
@@ -253,9 +303,25 @@ pub(crate) fn are_probabilities(row: &[f32]) -> bool {
 /// Type of the image that `forward` takes, of the inputs after it, and of the outputs.
 type Contract = (InputShape, Vec<TensorType>, Vec<TensorType>);
 
-/// Reads the contract of `forward`.
-fn contract(model: &Model) -> Result<Contract, String> {
-    let plan = model.file().method("forward").map_err(|error| error.to_string())?;
+/// Names of the classes in `model.yaml`, or its characters, or those of a `charset.txt` in the folder.
+fn labels_of(package: &ModelPackage) -> Result<Vec<String>, String> {
+    if !package.manifest.labels.is_empty() {
+        return Ok(package.manifest.labels.clone());
+    }
+    let mut charset = package.manifest.charset.clone();
+    if charset.is_empty()
+        && let Some(file) = package.companion("charset.txt")
+    {
+        let text = std::fs::read_to_string(&file);
+        let text = text.map_err(|error| format!("cannot read {}: {error}", file.display()))?;
+        charset = text.trim_end_matches(['\r', '\n']).to_owned();
+    }
+    Ok(charset.chars().map(String::from).collect())
+}
+
+/// Reads the contract of `method`.
+fn contract(model: &Model, method: &str) -> Result<Contract, String> {
+    let plan = model.file().method(method).map_err(|error| error.to_string())?;
     let layout = |id: u32| match plan.value(id as usize) {
         Value::Tensor(meta) => Some(meta.layout),
         _ => None,

@@ -14,6 +14,7 @@
 //!   - {file: preprocessor.pte, backend: portable, precision: fp32}
 //! image: {size: [640, 640], resize: letterbox, scale: 0.0039}  # see [`ImageInput`]
 //! labels: []                    # class names of a classifier, in order
+//! charset: ""                   # characters of a model that reads text, in place of labels
 //! tokenizer: tokenizer.json     # language models
 //! language: es                  # voices of this project; English by default
 //! voices: {anna: anna.json}     # speech synthesizers; the first is the default

@@ -37,6 +37,9 @@ pub struct Manifest {
     /// Class names of a classifier, in the order of its outputs.
     #[serde(default)]
     pub labels: Vec<String>,
+    /// Characters of a model that reads text, in the order of its outputs; in place of `labels`.
+    #[serde(default)]
+    pub charset: String,
     /// Language of a voice, an ISO 639-1 code such as `es`. Default: English.
     pub language: Option<String>,
     /// Tokenizer file of a language model, relative to the package folder.

@@ -217,8 +217,16 @@ impl ModelPackage {
     /// is available, [`PackageError::Model`] if the variant fails to load, [`PackageError::Length`],
     /// [`PackageError::Missing`] and [`PackageError::Read`].
     pub fn load(&self, options: &ModelOptions) -> Result<Model, PackageError> {
+        self.load_method(options, "forward")
+    }
+
+    /// As [`ModelPackage::load`], with another method than `forward`.
+    ///
+    /// # Errors
+    /// Those of [`ModelPackage::load`].
+    pub fn load_method(&self, options: &ModelOptions, method: &str) -> Result<Model, PackageError> {
         let mut model = self.open_main(options)?;
-        model.load_method("forward")?;
+        model.load_method(method)?;
         for problem in model.weight_cache_errors() {
             tracing::warn!("{problem}");
         }

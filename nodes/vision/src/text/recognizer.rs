@@ -7,7 +7,10 @@ use afferent_messages::{Affine, Image};
 use afferent_package::{Color, ImageInput, Pad, Resize};
 
 use super::regions::{Point, Quad, distance};
-use crate::vision_model::{VisionModel, are_probabilities, argmax, values};
+use crate::{
+    model_image::{InputShape, StripEnd},
+    vision_model::{VisionModel, are_probabilities, argmax, values},
+};
 
 /// Ratio of height and width from which on a line is vertical.
 const VERTICAL: f64 = 1.5;
@@ -32,11 +35,28 @@ pub(crate) struct Reading {
     pub(crate) confidence: f32,
 }
 
+/// Least ratio of width and height of a method for lines; narrower ones are for single characters.
+const MIN_RATIO: usize = 2;
+
+/// Confidence of a line below which it is also read upside down.
+const MIN_UPRIGHT: f32 = 0.3;
+
 /// A text recognizer.
 pub(crate) struct TextRecognizer {
-    model: VisionModel,
+    /// Methods for lines of different lengths, the shortest first.
+    models: Vec<VisionModel>,
     /// Text of each index of the output; that of the blank is empty.
     characters: Vec<String>,
+    form: Form,
+}
+
+/// Form of the model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// One method, as PaddleOCR has it.
+    Single,
+    /// Methods by width, as the CRNN of react-native-executorch.
+    Crnn,
 }
 
 /// An upright or turned rectangle of a line.
@@ -84,6 +104,12 @@ impl Line {
         self.down[0].hypot(self.down[1])
     }
 
+    /// The same line upside down.
+    fn turned(&self) -> Self {
+        let origin = [0, 1].map(|axis| self.origin[axis] + self.along[axis] + self.down[axis]);
+        Self { origin, along: self.along.map(|v| -v), down: self.down.map(|v| -v) }
+    }
+
     /// The part between two fractions of the width.
     fn part(&self, from: f64, to: f64) -> Self {
         let origin = [0, 1].map(|axis| self.origin[axis] + from * self.along[axis]);
@@ -103,44 +129,51 @@ impl TextRecognizer {
     /// # Errors
     /// [`NodeError::Model`].
     pub(crate) fn open(path: &Path, cx: &OpenCx) -> Result<Self, NodeError> {
-        let defaults = |_: &[Vec<usize>]| ImageInput {
-            resize: Some(Resize::Letterbox),
-            pad: Some(Pad::Value(127.5)),
-            color: Some(Color::Bgr),
-            mean: Some([0.5; 3]),
-            std: Some([0.5; 3]),
-            ..ImageInput::default()
-        };
-        let model = VisionModel::open(path, "text_recognition", cx, defaults)?;
-        let classes = match model.outputs() {
-            [sizes] => match *sizes.as_slice() {
-                [1, steps, classes] if steps > 0 && classes > 1 => Some(classes),
-                _ => None,
+        let (single, several) = (
+            ImageInput {
+                resize: Some(Resize::Letterbox),
+                pad: Some(Pad::Value(127.5)),
+                color: Some(Color::Bgr),
+                mean: Some([0.5; 3]),
+                std: Some([0.5; 3]),
+                ..ImageInput::default()
             },
-            _ => None,
+            ImageInput { mean: Some([0.5; 3]), std: Some([0.5; 3]), ..ImageInput::default() },
+        );
+        let task = "text_recognition";
+        let sizes = VisionModel::method_sizes(path, cx)?;
+        let (mut models, form) = match sizes.as_slice() {
+            [] => (vec![VisionModel::open(path, task, cx, |_| single)?], Form::Single),
+            sizes => {
+                let open = |size: &usize| {
+                    let method = format!("forward_{size}");
+                    VisionModel::open_method(path, &method, task, cx, |_| several.clone())
+                };
+                (sizes.iter().map(open).collect::<Result<Vec<_>, _>>()?, Form::Crnn)
+            }
         };
-        let classes = classes.ok_or_else(|| {
-            let found = model.outputs();
-            model.error(format!(
-                "its outputs {found:?} are not those of a text recognizer: [1, steps, characters + 1]"
-            ))
-        })?;
-        let mut characters = vec![String::new()];
-        characters.extend(model.labels().iter().cloned());
-        // The dictionaries of PaddleOCR leave out the space at the end.
-        if characters.len() + 1 == classes {
-            characters.push(" ".to_owned());
+        let ratio =
+            |model: &VisionModel| model.image().shape().width / model.image().shape().height;
+        if models.iter().any(|model| ratio(model) >= MIN_RATIO) {
+            models.retain(|model| ratio(model) >= MIN_RATIO);
         }
-        if characters.len() != classes {
-            let reason = format!(
-                "it has {} characters (and the blank), but {} labels are given; list the characters \
-                 in this order as labels in model.yaml",
-                classes - 1,
-                model.labels().len()
-            );
-            return Err(model.error(reason));
+        models.sort_by_key(|model| model.image().shape().width);
+        let characters = characters(&models)?;
+        Ok(Self { models, characters, form })
+    }
+
+    /// Least confidence of the text of a line, unless the graph says otherwise.
+    pub(crate) fn min_confidence(&self) -> f32 {
+        match self.form {
+            Form::Single => 0.6,
+            // That of a line is nearly the product of those of its characters.
+            Form::Crnn => MIN_UPRIGHT,
         }
-        Ok(Self { model, characters })
+    }
+
+    /// Shape of the longest line.
+    fn longest(&self) -> InputShape {
+        *self.models[self.models.len() - 1].image().shape()
     }
 
     /// Reads the line in a box of `image`.
@@ -149,18 +182,27 @@ impl TextRecognizer {
     /// [`NodeError::Model`].
     pub(crate) fn read(&mut self, image: &Image, quad: &Quad) -> Result<Reading, NodeError> {
         let line = Line::of(quad);
-        let shape = *self.model.image().shape();
+        let reading = self.read_line(image, &line)?;
+        if self.form == Form::Single || reading.confidence >= MIN_UPRIGHT {
+            return Ok(reading);
+        }
+        let turned = self.read_line(image, &line.turned())?;
+        Ok(if turned.confidence > reading.confidence { turned } else { reading })
+    }
+
+    fn read_line(&mut self, image: &Image, line: &Line) -> Result<Reading, NodeError> {
+        let shape = self.longest();
         let ratio = line.width() / line.height();
         let longest = shape.width as f64 / shape.height as f64;
         if !ratio.is_finite() || ratio <= longest {
-            return self.read_part(image, &line);
+            return self.read_part(image, line);
         }
         let mut readings: Vec<Reading> = Vec::new();
         let mut from = 0.0;
         while from < 1.0 && readings.len() < MAX_PARTS {
             let (to, is_word_end) = match longest / ratio {
                 step if from + step >= 1.0 => (1.0, false),
-                step => self.cut(image, &line, from, from + step)?,
+                step => self.cut(image, line, from, from + step)?,
             };
             let mut reading = self.read_part(image, &line.part(from, to))?;
             if is_word_end {
@@ -183,14 +225,15 @@ impl TextRecognizer {
         from: f64,
         limit: f64,
     ) -> Result<(f64, bool), NodeError> {
-        let shape = *self.model.image().shape();
+        let shape = self.longest();
         let first = limit - (limit - from) * CUT_RANGE;
         let strip = line.part(first, limit);
         let columns = (shape.width as f64 * CUT_RANGE).round().max(1.0);
         let to_image = strip.image_from_strip(columns, shape.height as f64);
         let columns = columns as usize;
         let step = if shape.is_interleaved { shape.channels } else { 1 };
-        let contrast = self.model.prepared(image, &to_image, |input| {
+        let last = self.models.len() - 1;
+        let contrast = self.models[last].prepared(image, &to_image, |input| {
             // The first channel is enough. Inputs of other types are cut at the limit.
             let pixels = input.input();
             values(&pixels)
@@ -204,16 +247,64 @@ impl TextRecognizer {
     }
 
     fn read_part(&mut self, image: &Image, line: &Line) -> Result<Reading, NodeError> {
-        let shape = *self.model.image().shape();
+        let shape = self.longest();
         let height = shape.height as f64;
         let width = (height * line.width() / line.height()).ceil().clamp(1.0, shape.width as f64);
         let to_image = line.image_from_strip(width, height);
-        let characters = &self.characters;
-        self.model.run_strip(image, &to_image, width as usize, |_, outputs| {
+        let (columns, last) = (width as usize, self.models.len() - 1);
+        // The shortest input that holds the line.
+        let holds = |model: &VisionModel| model.image().shape().width >= columns;
+        let model = self.models.iter().position(holds).unwrap_or(last);
+        let (characters, form) = (&self.characters, self.form);
+        let end = match form {
+            Form::Single => StripEnd::Border,
+            // The models are trained so.
+            Form::Crnn => StripEnd::LastColumn,
+        };
+        self.models[model].run_strip(image, &to_image, columns, end, |_, outputs| {
             let tensor = outputs.tensor(0).map_err(|error| error.to_string())?;
-            Ok(decode(values(&tensor)?, characters))
+            Ok(decode(values(&tensor)?, characters, form))
         })
     }
+}
+
+/// Text of each index of the outputs.
+fn characters(models: &[VisionModel]) -> Result<Vec<String>, NodeError> {
+    let model = &models[0];
+    let classes_of = |model: &VisionModel| match model.outputs() {
+        [sizes] => match *sizes.as_slice() {
+            [1, steps, classes] if steps > 0 && classes > 1 => Some(classes),
+            _ => None,
+        },
+        _ => None,
+    };
+    let height = model.image().shape().height;
+    let is_same = |other: &VisionModel| {
+        classes_of(other) == classes_of(model) && other.image().shape().height == height
+    };
+    let Some(classes) = classes_of(model).filter(|_| models.iter().all(is_same)) else {
+        let found: Vec<_> = models.iter().map(VisionModel::outputs).collect();
+        return Err(model.error(format!(
+            "its outputs {found:?} are not those of a text recognizer: [1, steps, characters + 1], the same \
+             characters and height for each method"
+        )));
+    };
+    let mut characters = vec![String::new()];
+    characters.extend(model.labels().iter().cloned());
+    // The dictionaries of PaddleOCR leave out the space at the end.
+    if characters.len() + 1 == classes {
+        characters.push(" ".to_owned());
+    }
+    if characters.len() != classes {
+        let reason = format!(
+            "it has {} characters (and the blank), but {} labels are given; list the characters in this \
+             order as charset or labels in model.yaml, or in a charset.txt beside the program",
+            classes - 1,
+            model.labels().len()
+        );
+        return Err(model.error(reason));
+    }
+    Ok(characters)
 }
 
 /// Range of the values of each of the first `columns` of an image, whose pixels are `step` values
@@ -249,19 +340,28 @@ fn widest_gap(contrast: &[f32]) -> (usize, usize) {
 }
 
 /// Greedy decoding of CTC: the best index of each step, without repetitions and blanks.
-fn decode(scores: &[f32], characters: &[String]) -> Reading {
+fn decode(scores: &[f32], characters: &[String], form: Form) -> Reading {
     let (mut reading, mut last) = (Reading::default(), 0);
     let (mut sum, mut count) = (0.0, 0_u16);
+    // Product and number of the steps that are no blanks.
+    let (mut product, mut steps) = (1.0_f32, 0_u16);
     for step in scores.chunks_exact(characters.len()) {
         let (best, most) = argmax(step);
-        if best != 0 && best != last {
-            reading.text.push_str(&characters[best]);
-            sum += probability(step, most);
-            count = count.saturating_add(1);
+        if best != 0 {
+            let probability = probability(step, most);
+            (product, steps) = (product * probability, steps.saturating_add(1));
+            if best != last {
+                reading.text.push_str(&characters[best]);
+                (sum, count) = (sum + probability, count.saturating_add(1));
+            }
         }
         last = best;
     }
-    reading.confidence = if count == 0 { 0.0 } else { sum / f32::from(count) };
+    reading.confidence = match form {
+        _ if count == 0 => 0.0,
+        Form::Single => sum / f32::from(count),
+        Form::Crnn => product.powf(2.0 / f32::from(steps).sqrt()),
+    };
     reading
 }
 
@@ -286,12 +386,15 @@ mod tests {
         let characters: Vec<String> = ["", "a", "b"].map(str::to_owned).to_vec();
         let row = |best: usize| [0, 1, 2].map(|index| if index == best { 0.8 } else { 0.1 });
         let scores: Vec<f32> = [1, 1, 0, 1, 2, 2, 0].into_iter().flat_map(row).collect();
-        let found = decode(&scores, &characters);
+        let found = decode(&scores, &characters, Form::Single);
         assert_eq!(found.text, "aab");
         assert!((found.confidence - 0.8).abs() < 1e-6);
+        // Five steps of 0.8, two of them repetitions.
+        let product = decode(&scores, &characters, Form::Crnn).confidence;
+        assert!((product - 0.8_f32.powf(5.0 * 2.0 / 5.0_f32.sqrt())).abs() < 1e-6, "{product}");
         let logits: Vec<f32> = scores.iter().map(|score| score.ln() + 3.0).collect();
-        assert!((decode(&logits, &characters).confidence - 0.8).abs() < 1e-5);
-        assert_eq!(decode(&[0.9, 0.05, 0.05], &characters), Reading::default());
+        assert!((decode(&logits, &characters, Form::Single).confidence - 0.8).abs() < 1e-5);
+        assert_eq!(decode(&[0.9, 0.05, 0.05], &characters, Form::Crnn), Reading::default());
     }
 
     #[test]

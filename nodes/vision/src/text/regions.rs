@@ -1,6 +1,6 @@
 //! Rotated boxes of text from a map of probabilities (DBNet, as PaddleOCR computes them).
 
-use std::cmp::Ordering;
+use std::{cmp::Ordering, collections::BTreeMap};
 
 /// Most regions of a map.
 const MAX_REGIONS: usize = 1000;
@@ -30,11 +30,11 @@ pub(crate) struct RegionSettings {
     pub(crate) unclip: f64,
 }
 
-fn minus(a: Point, b: Point) -> Point {
+pub(super) fn minus(a: Point, b: Point) -> Point {
     [a[0] - b[0], a[1] - b[1]]
 }
 
-fn cross(a: Point, b: Point) -> f64 {
+pub(super) fn cross(a: Point, b: Point) -> f64 {
     a[0] * b[1] - a[1] * b[0]
 }
 
@@ -48,8 +48,9 @@ pub(crate) fn distance(a: Point, b: Point) -> f64 {
 /// of the first one at zero.
 pub(crate) fn find_regions(map: &[f32], width: usize, settings: &RegionSettings) -> Vec<Quad> {
     let mut regions = Vec::new();
-    for outline in outlines(map, width, settings.threshold) {
-        let hull = convex_hull(outline);
+    let height = map.len().checked_div(width).unwrap_or(0);
+    for component in components([width, height], true, |index| map[index] > settings.threshold) {
+        let hull = convex_hull(component.corners());
         let Some(corners) = min_area_box(&hull) else { continue };
         let score = mean_inside(map, width, &corners);
         let side = shorter_side(&corners);
@@ -71,45 +72,65 @@ fn shorter_side(corners: &[Point; 4]) -> f64 {
     distance(corners[0], corners[1]).min(distance(corners[0], corners[3]))
 }
 
-/// Corners of the pixels at the ends of the rows of each connected region above the threshold, in the
-/// order of their first pixels. Diagonal neighbors are connected.
-fn outlines(map: &[f32], width: usize, threshold: f32) -> Vec<Vec<Point>> {
-    let height = map.len().checked_div(width).unwrap_or(0);
-    let mut seen = vec![false; map.len()];
+/// A connected region.
+#[derive(Debug, Default)]
+pub(super) struct Component {
+    /// Indices of the pixels.
+    pub(super) pixels: Vec<usize>,
+    /// First and last column of each row.
+    pub(super) rows: BTreeMap<usize, (usize, usize)>,
+}
+
+impl Component {
+    /// Corners of the pixels at the ends of the rows.
+    pub(super) fn corners(&self) -> Vec<Point> {
+        let corners = self.rows.iter().flat_map(|(y, (first, last))| {
+            let (left, right, top) = (*first as f64, *last as f64 + 1.0, *y as f64);
+            [[left, top], [right, top], [left, top + 1.0], [right, top + 1.0]]
+        });
+        corners.collect()
+    }
+}
+
+/// Connected regions of a map of `[width, height]` pixels, in the order of their first pixels. With
+/// `is_diagonal`, diagonal neighbors are connected.
+pub(super) fn components(
+    [width, height]: [usize; 2],
+    is_diagonal: bool,
+    is_inside: impl Fn(usize) -> bool,
+) -> Vec<Component> {
+    let mut seen = vec![false; width * height];
     let (mut found, mut stack) = (Vec::new(), Vec::new());
-    for start in 0..map.len() {
-        let is_text = map[start] > threshold;
-        if seen[start] || !is_text {
+    for start in 0..seen.len() {
+        if seen[start] || !is_inside(start) {
             continue;
         }
         seen[start] = true;
         stack.push(start);
-        let mut rows: std::collections::BTreeMap<usize, (usize, usize)> = Default::default();
+        let mut component = Component::default();
         while let Some(pixel) = stack.pop() {
+            component.pixels.push(pixel);
             let (x, y) = (pixel % width, pixel / width);
-            let row = rows.entry(y).or_insert((x, x));
+            let row = component.rows.entry(y).or_insert((x, x));
             *row = (row.0.min(x), row.1.max(x));
             for row in y.saturating_sub(1)..(y + 2).min(height) {
                 for column in x.saturating_sub(1)..(x + 2).min(width) {
                     let next = row * width + column;
-                    if !seen[next] && map[next] > threshold {
+                    let is_near = is_diagonal || row == y || column == x;
+                    if is_near && !seen[next] && is_inside(next) {
                         seen[next] = true;
                         stack.push(next);
                     }
                 }
             }
         }
-        let corners = rows.into_iter().flat_map(|(y, (first, last))| {
-            let (left, right, top) = (first as f64, last as f64 + 1.0, y as f64);
-            [[left, top], [right, top], [left, top + 1.0], [right, top + 1.0]]
-        });
-        found.push(corners.collect());
+        found.push(component);
     }
     found
 }
 
 /// Convex hull, clockwise as seen in the image (Andrew's monotone chain).
-fn convex_hull(mut points: Vec<Point>) -> Vec<Point> {
+pub(super) fn convex_hull(mut points: Vec<Point>) -> Vec<Point> {
     let order = |a: &Point, b: &Point| a[0].total_cmp(&b[0]).then(a[1].total_cmp(&b[1]));
     points.sort_by(order);
     points.dedup();
@@ -136,7 +157,7 @@ fn convex_hull(mut points: Vec<Point>) -> Vec<Point> {
 }
 
 /// The box of least area around a convex polygon; `None` if it has no area.
-fn min_area_box(hull: &[Point]) -> Option<[Point; 4]> {
+pub(super) fn min_area_box(hull: &[Point]) -> Option<[Point; 4]> {
     let mut best: Option<(f64, [Point; 4])> = None;
     for (index, from) in hull.iter().enumerate() {
         let edge = minus(hull[(index + 1) % hull.len()], *from);
