@@ -10,8 +10,7 @@ use afferent_messages::{
 use crate::{
     CameraDevice,
     camera_params::{
-        CameraParams, Form, Wanted, choose, device_error, form, policy,
-        read_calibration,
+        CameraParams, Form, Wanted, choose, device_error, form, policy, read_calibration,
     },
     reconnect::Reconnect,
     session_clock::{SessionClock, monotonic_ns},

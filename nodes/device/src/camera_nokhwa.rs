@@ -21,8 +21,7 @@ use nokhwa::utils::{
 use crate::{
     CameraDevice, CameraMode,
     camera_params::{
-        CameraParams, Form, MONO8, Wanted, choose, device_error, form, policy,
-        read_calibration,
+        CameraParams, Form, MONO8, Wanted, choose, device_error, form, policy, read_calibration,
     },
     reconnect::Reconnect,
     warn_rarely,

@@ -3,9 +3,9 @@
 mod file;
 mod grammar;
 
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
-use afferent_graph::{Cx, Node, NodeError, OpenCx, Port, params, ports};
+use afferent_graph::{Cx, Node, NodeError, OpenCx, Port, Timestamp, params, ports};
 use afferent_messages::{Text, ToolMessage};
 use serde_json::{Map, Value};
 
@@ -16,8 +16,10 @@ params! {
     pub struct IntentsParams {
         /// Path of the YAML file with the intents.
         pub intents: PathBuf;
-        /// Answer if a tool fails.
+        /// Answer if a tool fails, or does not answer.
         pub failed: String = "sorry, that did not work.";
+        /// Time after which a tool has not answered.
+        pub timeout: Duration = "5s", range 0.01..=600.0;
     }
 }
 
@@ -27,23 +29,30 @@ params! {
 /// The file has the sentences of each intent, and what to do:
 ///
 /// ```yaml
-/// where_is:                                  # calls the tool where_is with {"thing": "my mug"}
-///   phrases:
-///     - where (is|are|did i (leave|put)) {thing}
-///     - do you know where {thing} is
-/// steps:
-///   phrases: ["how many steps [have i (taken|made)]"]
-///   tool: how_many_steps                     # default: the name of the intent
-///   arguments: {since: start}                # sent with every call; default: none
-///   say: "you have made {steps} steps."      # default: the field `phrase` of the result
+/// slots:
+///   object: [ball, book, dining table]         # values of {object}; other slots take any words
+/// intents:
+///   where_is:                                  # calls the tool where_is with {"thing": "my mug"}
+///     phrases:
+///       - where (is|are|did i (leave|put)) {thing}
+///       - do you know where {thing} is
+///   where_is_known:
+///     phrases: ["... (where|find) ... {object} ..."]
+///     tool: where_is                           # default: the name of the intent
+///     rename: {object: thing}                  # name of the argument; default: that of the slot
+///   steps:
+///     phrases: ["how many steps [have i (taken|made)]"]
+///     tool: how_many_steps
+///     arguments: {since: start}                # sent with every call; default: none
+///     say: "you have made {steps} steps."      # default: the field `phrase` of the result
 /// ```
 ///
-/// In a sentence, `(a|b)` are alternatives, `[a]` is optional, and `{slot}` takes up to six words, which
-/// are an argument of the call. Case and punctuation do not matter, and neither do words like "please"
-/// and "can you tell me" at the beginning and "now" at the end. If several intents match, the one with the fewest
-/// words in slots wins.
+/// In a sentence, `(a|b)` are alternatives, `[a]` is optional, `{slot}` is an argument of the call, of one
+/// to six words, and `...` stands for any words. Case and punctuation do not matter, and neither do words
+/// like "please" and "can you tell me" at the beginning and "now" at the end. If several sentences
+/// match, the one wins in which the fewest words stand for `...` or a slot without values.
 ///
-/// Latency: none.
+/// Latency: that of the tool.
 ///
 /// ```
 /// use afferent_graph::{Node, NodeBench, OpenCx, ParamValue, Params, Timestamp};
@@ -51,7 +60,7 @@ params! {
 /// use afferent_nodes_dialogue::{Intents, IntentsParams};
 ///
 /// let path = std::env::temp_dir().join(format!("afferent-intents-{}.yaml", std::process::id()));
-/// std::fs::write(&path, "where_is: {phrases: ['where is {thing}']}").unwrap();
+/// std::fs::write(&path, "intents: {where_is: {phrases: ['where is {thing}']}}").unwrap();
 /// let values = [("intents".to_owned(), ParamValue::Path(path.clone()))].into();
 /// let params = IntentsParams::from_values(&values)?;
 /// let mut bench = NodeBench::new(Intents::open(params, &OpenCx::default())?);
@@ -63,13 +72,17 @@ params! {
 /// ```
 pub struct Intents {
     intents: IntentFile,
-    failed: String,
-    /// Turns whose results are awaited, with the tool.
-    asked: Vec<(u64, String)>,
+    params: IntentsParams,
+    /// Calls whose results are awaited, in the order of time.
+    asked: Vec<Asked>,
 }
 
-/// Most calls whose results are awaited; a tool that never answers does not fill the memory.
-const MAX_ASKED: usize = 64;
+/// A call whose result is awaited.
+struct Asked {
+    turn: u64,
+    tool: String,
+    until: Timestamp,
+}
 
 ports! {
     impl Intents {
@@ -86,13 +99,40 @@ ports! {
     }
 }
 
+impl Intents {
+    /// Calls the tool of a question, or sends it on.
+    fn ask(&mut self, cx: &mut Cx<'_>, question: Text) {
+        match self.intents.call(&question.text) {
+            Some((tool, arguments)) => {
+                let (turn, tool) = (question.turn, tool.to_owned());
+                let until = cx.now() + self.params.timeout;
+                self.asked.push(Asked { turn, tool: tool.clone(), until });
+                let json = Value::Object(arguments).to_string();
+                cx.send(Self::CALLS, ToolMessage { turn, tool, json });
+            }
+            None => cx.send(Self::OTHER, question),
+        }
+    }
+
+    fn answer(&self, cx: &mut Cx<'_>, asked: Asked, said: Result<String, String>) {
+        let Asked { turn, tool, .. } = asked;
+        let text = said.unwrap_or_else(|reason| {
+            tracing::warn!("tool {tool}: {reason}");
+            self.params.failed.clone()
+        });
+        let now = cx.now();
+        cx.send_at(Self::ANSWER, now, Text { turn, text, is_last: true });
+    }
+}
+
 impl Node for Intents {
     type Params = IntentsParams;
 
     const NAME: &'static str = "intents";
     const SUMMARY: &'static str = "Recognizes questions by a grammar, and answers them with tools.";
     const PORTS: &'static [Port] = Self::PORTS;
-    const LATENCY: &'static str = "none";
+    const TIMED: bool = true;
+    const LATENCY: &'static str = "that of the tool";
 
     fn check(params: &IntentsParams, _: &OpenCx) -> Result<(), NodeError> {
         IntentFile::open(&params.intents).map(drop)
@@ -100,39 +140,31 @@ impl Node for Intents {
 
     fn open(params: IntentsParams, _: &OpenCx) -> Result<Self, NodeError> {
         let intents = IntentFile::open(&params.intents)?;
-        Ok(Self { intents, failed: params.failed, asked: Vec::new() })
+        Ok(Self { intents, params, asked: Vec::new() })
     }
 
     fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
         if let Some(result) = cx.get(Self::RESULTS).cloned() {
-            let key = (result.turn, result.tool);
-            let Some(index) = self.asked.iter().position(|asked| *asked == key) else {
-                return Ok(());
-            };
-            self.asked.remove(index);
-            let parsed: Result<Map<String, Value>, _> = serde_json::from_str(&result.json);
-            let said = parsed
-                .map_err(|_| format!("result {} is not a JSON object", result.json))
-                .and_then(|fields| self.intents.say(&key.1, &fields));
-            let text = said.unwrap_or_else(|reason| {
-                tracing::warn!("tool {}: {reason}", key.1);
-                self.failed.clone()
-            });
-            cx.send(Self::ANSWER, Text { turn: key.0, text, is_last: true });
-            return Ok(());
-        }
-        let Some(question) = cx.take(Self::TEXT) else { return Ok(()) };
-        let turn = question.turn;
-        match self.intents.call(&question.text) {
-            Some((tool, arguments)) => {
-                let (tool, json) = (tool.to_owned(), Value::Object(arguments).to_string());
-                if self.asked.len() >= MAX_ASKED {
-                    self.asked.remove(0);
-                }
-                self.asked.push((turn, tool.clone()));
-                cx.send(Self::CALLS, ToolMessage { turn, tool, json });
+            let is_asked = |asked: &Asked| asked.turn == result.turn && asked.tool == result.tool;
+            if let Some(index) = self.asked.iter().position(is_asked) {
+                let asked = self.asked.remove(index);
+                let fields: Result<Map<String, Value>, _> = serde_json::from_str(&result.json);
+                let said = fields
+                    .map_err(|_| format!("result {} is not a JSON object", result.json))
+                    .and_then(|fields| self.intents.say(&asked.tool, &fields));
+                self.answer(cx, asked, said);
             }
-            None => cx.send(Self::OTHER, question),
+        } else if let Some(question) = cx.take(Self::TEXT) {
+            self.ask(cx, question);
+        }
+        let now = cx.now();
+        while self.asked.first().is_some_and(|asked| asked.until <= now) {
+            let asked = self.asked.remove(0);
+            let reason = format!("no result after {:?}", self.params.timeout);
+            self.answer(cx, asked, Err(reason));
+        }
+        if let Some(asked) = self.asked.first() {
+            cx.wake_at(asked.until);
         }
         Ok(())
     }
@@ -145,7 +177,7 @@ impl Node for Intents {
 
 #[cfg(test)]
 mod tests {
-    use afferent_graph::{NodeBench, ParamValue, Params, Timestamp};
+    use afferent_graph::{NodeBench, ParamValue, Params};
 
     use super::*;
 
@@ -153,7 +185,7 @@ mod tests {
     fn results_answer_the_turn_that_asked() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("intents.yaml");
-        std::fs::write(&path, "where_is: {phrases: ['where is {thing}']}").unwrap();
+        std::fs::write(&path, "intents: {where_is: {phrases: ['where is {thing}']}}").unwrap();
         let values = [("intents".to_owned(), ParamValue::Path(path))].into();
         let params = IntentsParams::from_values(&values).unwrap();
         let mut bench = NodeBench::new(Intents::open(params, &OpenCx::default()).unwrap());
@@ -175,5 +207,11 @@ mod tests {
             ToolMessage { turn: 5, tool: "where_is".into(), json: "{\"error\": \"x\"}".into() };
         let sent = bench.call(Intents::RESULTS, Timestamp(4), result).unwrap();
         assert_eq!(sent[0].1.get::<Text>().unwrap().text, "sorry, that did not work.");
+        // A tool that does not answer.
+        bench.call(Intents::TEXT, Timestamp(10), question(6, "where is it")).unwrap();
+        let late = bench.advance(Timestamp(6_000_000_000)).unwrap();
+        assert_eq!((late[0].0, late.len()), (Timestamp(5_000_000_010), 1));
+        let text = late[0].2.get::<Text>().unwrap();
+        assert_eq!(*text, question(6, "sorry, that did not work."));
     }
 }

@@ -62,7 +62,8 @@ params! {
 /// anchor on the input `anchors` that an earlier session has seen too. Then this session continues in
 /// the map of that one.
 ///
-/// Tool calls, each with a JSON object:
+/// Tool calls, each with a JSON object; calls of other tools are ignored, so that they can go to several
+/// nodes:
 ///
 /// | tool | arguments | result |
 /// |---|---|---|
@@ -232,6 +233,9 @@ impl Node for SceneMemoryNode {
                 }
             }
         } else if let Some(call) = cx.get(Self::CALLS).cloned() {
+            if !tools::TOOLS.contains(&call.tool.as_str()) {
+                return Ok(());
+            }
             let viewer = self.viewer.map(|world_from_camera| Viewer { world_from_camera });
             let result = tools::run(&mut self.memory, &call, viewer.as_ref(), at_ns);
             let json = result.unwrap_or_else(|reason| serde_json::json!({"error": reason}));

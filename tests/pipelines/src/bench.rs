@@ -19,6 +19,7 @@ pub(crate) fn catalog() -> Catalog {
         .with_nodes(afferent_nodes_device::NODES)
         .with_nodes(afferent_nodes_dialogue::NODES)
         .with_nodes(afferent_nodes_io::NODES)
+        .with_nodes(afferent_nodes_spatial::NODES)
         .with_nodes(afferent_nodes_speech::NODES)
         .with_nodes(afferent_nodes_vision::NODES)
 }

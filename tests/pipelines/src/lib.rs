@@ -13,6 +13,8 @@ mod images;
 #[cfg(test)]
 mod language;
 #[cfg(test)]
+mod memory;
+#[cfg(test)]
 mod regions;
 #[cfg(test)]
 mod scenarios;

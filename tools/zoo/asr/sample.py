@@ -24,6 +24,8 @@ SCRIPTS = {
     "memory_question": ([(0.6, "where is the lamp")], 3.0),
     "steps_question": ([(0.6, "how many days are in a week"), (1.5, "hey afferent"), (0.7, "how many steps did i take"),
                         (4.0, "what is my heart rate")], 3.0),
+    "glasses_questions": ([(0.6, "hey afferent"), (0.7, "where is the lamp"), (5.0, "what do you see"),
+                           (4.0, "how many steps did i take")], 3.0),
 }
 
 

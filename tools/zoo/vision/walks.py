@@ -147,9 +147,31 @@ def draw(seed):
     return images, lines, objects
 
 
+# Position of the camera on the headset (x ahead, y to the left, z up), as in headset_frames.yaml.
+CAMERA_ON_HEADSET = np.array([.06, .03, .02])
+
+
+def matrix(quaternion):
+    x, y, z, w = quaternion
+    return np.array([[1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
+                     [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
+                     [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)]])
+
+
+def headset_pose(camera):
+    """Returns position and quaternion of the headset from those of its camera."""
+    turn = matrix(camera[3:]) @ TURN.T
+    return [*(camera[:3] - turn @ CAMERA_ON_HEADSET), *quaternion(turn)]
+
+
 def write(path, walk):
-    """Writes the files of a walk."""
+    """Writes the files of a walk, also the trajectory of a headset that carries the camera."""
     images, lines, objects = walk
+    with open(f"{path}_headset.txt", "w") as file:
+        file.write("# time_s x y z qx qy qz qw: world_from_headset\n")
+        for line in lines:
+            time, *pose = line.split()
+            file.write(" ".join([time, *(f"{value:.5f}" for value in headset_pose(np.array(pose, float)))]) + "\n")
     avi.write(f"{path}.avi", images, RATE, QUALITY)
     with open(f"{path}.txt", "w") as file:
         file.write("# time_s x y z qx qy qz qw: world_from_camera\n" + "\n".join(lines) + "\n")

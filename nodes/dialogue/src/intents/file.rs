@@ -6,16 +6,28 @@ use afferent_graph::NodeError;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::grammar::{Template, normalized};
+use super::grammar::{Match, SlotLists, Template, normalized};
 
-/// Intents in the order of the file, the first match wins.
-pub(super) struct Intents(Vec<Intent>);
+/// Intents in the order of their names.
+pub(super) struct Intents {
+    intents: Vec<Intent>,
+    lists: SlotLists,
+}
 
 struct Intent {
     tool: String,
     templates: Vec<Template>,
+    rename: BTreeMap<String, String>,
     arguments: Map<String, Value>,
     say: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(default)]
+    slots: SlotLists,
+    intents: BTreeMap<String, IntentSpec>,
 }
 
 #[derive(Deserialize)]
@@ -23,6 +35,8 @@ struct Intent {
 struct IntentSpec {
     phrases: Vec<String>,
     tool: Option<String>,
+    #[serde(default)]
+    rename: BTreeMap<String, String>,
     #[serde(default)]
     arguments: Map<String, Value>,
     say: Option<String>,
@@ -40,41 +54,48 @@ impl Intents {
     }
 
     fn parse(text: &str) -> Result<Self, String> {
-        let specs: BTreeMap<String, IntentSpec> =
+        let File { slots: lists, intents } =
             serde_saphyr::from_str(text).map_err(|error| error.to_string())?;
+        if let Some((slot, _)) = lists.iter().find(|(_, values)| values.is_empty()) {
+            return Err(format!("slot {slot} has no values"));
+        }
         let intent = |(name, spec): (String, IntentSpec)| {
             if spec.phrases.is_empty() {
                 return Err(format!("intent {name} has no phrases"));
             }
-            let templates = spec.phrases.iter().map(|phrase| Template::new(phrase));
+            let templates = spec.phrases.iter().map(|phrase| Template::new(phrase, &lists));
             let templates = templates.collect::<Result<_, _>>();
             Ok(Intent {
                 templates: templates.map_err(|reason| format!("intent {name}: {reason}"))?,
                 tool: spec.tool.unwrap_or(name),
+                rename: spec.rename,
                 arguments: spec.arguments,
                 say: spec.say,
             })
         };
-        Ok(Self(specs.into_iter().map(intent).collect::<Result<_, _>>()?))
+        let intents = intents.into_iter().map(intent).collect::<Result<_, _>>()?;
+        Ok(Self { intents, lists })
     }
 
-    /// Tool and arguments of a sentence. Of several matches, the one with the fewest words in its slots
-    /// wins, then the first in the order of the names.
+    /// Tool and arguments of a sentence. Of several matches, the one with the fewest words that its
+    /// template does not name wins, then the first in the order of the names.
     pub(super) fn call(&self, sentence: &str) -> Option<(&str, Map<String, Value>)> {
         let sentence = normalized(sentence);
-        let mut best: Option<(usize, &Intent, Vec<(&str, String)>)> = None;
-        for intent in &self.0 {
-            for slots in intent.templates.iter().filter_map(|template| template.slots_of(&sentence))
-            {
-                let words = slots.iter().map(|(_, value)| value.split(' ').count()).sum();
-                if best.as_ref().is_none_or(|(least, ..)| words < *least) {
-                    best = Some((words, intent, slots));
+        let mut best: Option<(&Intent, Match<'_>)> = None;
+        for intent in &self.intents {
+            let templates = intent.templates.iter();
+            for found in templates.filter_map(|template| template.matches(&sentence, &self.lists)) {
+                if best.as_ref().is_none_or(|(_, best)| found.open_words < best.open_words) {
+                    best = Some((intent, found));
                 }
             }
         }
-        let (_, intent, slots) = best?;
+        let (intent, Match { slots, .. }) = best?;
         let mut arguments = intent.arguments.clone();
-        arguments.extend(slots.into_iter().map(|(slot, value)| (slot.to_owned(), value.into())));
+        arguments.extend(slots.into_iter().map(|(slot, value)| {
+            let name = intent.rename.get(slot).map_or(slot, String::as_str);
+            (name.to_owned(), value.into())
+        }));
         Some((&intent.tool, arguments))
     }
 
@@ -87,7 +108,7 @@ impl Intents {
         if let Some(error) = result.get("error") {
             return Err(error.as_str().map_or_else(|| error.to_string(), str::to_owned));
         }
-        let intent = self.0.iter().find(|intent| intent.tool == tool);
+        let intent = self.intents.iter().find(|intent| intent.tool == tool);
         let Some(template) = intent.and_then(|intent| intent.say.as_deref()) else {
             let phrase = result.get("phrase").and_then(Value::as_str);
             return phrase.map(str::to_owned).ok_or_else(|| {
@@ -114,8 +135,11 @@ mod tests {
     use super::*;
 
     const FILE: &str = "
-where_is: {phrases: ['where is {thing}', 'find {thing}']}
-my_place: {phrases: ['where is my home'], tool: navigate, arguments: {to: home}, say: 'it is {distance} {unit} away.'}
+slots: {thing_here: [mug, red book]}
+intents:
+  where_is: {phrases: ['where is {thing}', 'find {thing}']}
+  find_here: {phrases: ['... where ... {thing_here} ...'], tool: where_is, rename: {thing_here: thing}}
+  my_place: {phrases: ['where is my home'], tool: navigate, arguments: {to: home}, say: 'it is {distance} {unit} away.'}
 ";
 
     #[test]
@@ -126,8 +150,10 @@ my_place: {phrases: ['where is my home'], tool: navigate, arguments: {to: home},
                 .call(sentence)
                 .map(|(tool, arguments)| format!("{tool} {}", Value::Object(arguments)))
         };
-        assert_eq!(call("Where is my mug?").unwrap(), "where_is {\"thing\":\"my mug\"}");
+        assert_eq!(call("Where is my cat?").unwrap(), "where_is {\"thing\":\"my cat\"}");
         assert_eq!(call("where is my home").unwrap(), "navigate {\"to\":\"home\"}");
+        let known = "where_is {\"thing\":\"red book\"}";
+        assert_eq!(call("where the hell is that red book of mine").unwrap(), known);
         assert_eq!(call("what is the time"), None);
     }
 
@@ -149,8 +175,9 @@ my_place: {phrases: ['where is my home'], tool: navigate, arguments: {to: home},
             let told = Intents::parse(text).err().unwrap_or_default();
             assert!(told.contains(expected), "{told}");
         };
-        check("a: {phrases: ['x (y']}", "intent a: \"x (y\", column 5: `)` is missing");
-        check("a: {phrases: []}", "intent a has no phrases");
-        check("a: {phrase: [b]}", "phrase");
+        check("intents: {a: {phrases: ['x (y']}}", "intent a: \"x (y\", column 5: `)` is missing");
+        check("intents: {a: {phrases: []}}", "intent a has no phrases");
+        check("intents: {a: {phrase: [b]}}", "phrase");
+        check("{slots: {b: []}, intents: {}}", "slot b has no values");
     }
 }

@@ -1,5 +1,7 @@
 //! Grammar of sentences: templates that become regular expressions.
 
+use std::collections::BTreeMap;
+
 use regex::Regex;
 
 /// Longest template, and most regular expressions of a file, so that a mistake does not fill the memory.
@@ -60,18 +62,34 @@ const TAIL: &[&str] =
 pub(super) struct Template {
     pattern: Regex,
     slots: Vec<String>,
+    /// Number of `...`.
+    wildcards: usize,
 }
 
+/// A match of a template.
+#[derive(Debug, PartialEq)]
+pub(super) struct Match<'t> {
+    /// Names and values of the slots.
+    pub(super) slots: Vec<(&'t str, String)>,
+    /// Words that the template does not name: those of slots without a list, and of `...`.
+    pub(super) open_words: usize,
+}
+
+/// Values that slots may have, by the names of the slots. Others take any words.
+pub(super) type SlotLists = BTreeMap<String, Vec<String>>;
+
 impl Template {
-    /// Compiles a template: words, `(one|other)` alternatives, `[optional]` parts, and `{slots}`.
+    /// Compiles a template: words, `(one|other)` alternatives, `[optional]` parts, `{slots}`, and `...`
+    /// for any words.
     ///
     /// # Errors
     /// The fault, with its column.
-    pub(super) fn new(template: &str) -> Result<Self, String> {
+    pub(super) fn new(template: &str, lists: &SlotLists) -> Result<Self, String> {
         if template.chars().count() > MAX_TEMPLATE_CHARS {
             return Err(format!("a template is longer than {MAX_TEMPLATE_CHARS} characters"));
         }
-        let mut parser = Parser { rest: template, whole: template, slots: Vec::new() };
+        let mut parser =
+            Parser { rest: template, whole: template, slots: Vec::new(), wildcards: 0, lists };
         let pattern = parser.alternatives()?;
         if !parser.rest.is_empty() {
             return Err(parser.fault("a bracket is closed that is not open"));
@@ -82,17 +100,26 @@ impl Template {
         let (lead, tail) = (LEAD.join("|"), TAIL.join("|"));
         let pattern = format!("^(?:(?:{lead}) )*(?:{pattern})(?: (?:{tail}))*$");
         let pattern = Regex::new(&pattern).map_err(|error| format!("{template:?}: {error}"))?;
-        Ok(Self { pattern, slots: parser.slots })
+        Ok(Self { pattern, slots: parser.slots, wildcards: parser.wildcards })
     }
 
-    /// Values of the slots in a sentence; `None` if the template does not match. The sentence is
-    /// [`normalized`].
-    pub(super) fn slots_of(&self, sentence: &str) -> Option<Vec<(&str, String)>> {
+    /// Matches a whole sentence, which is [`normalized`].
+    pub(super) fn matches(&self, sentence: &str, lists: &SlotLists) -> Option<Match<'_>> {
         let found = self.pattern.captures(sentence)?;
-        let value = |slot: &String| found.name(slot).map(|value| value.as_str().trim().to_owned());
-        let slots = self.slots.iter().filter_map(|slot| Some((slot.as_str(), value(slot)?)));
-        Some(slots.collect())
+        let text = |name: &str| found.name(name).map_or("", |found| found.as_str().trim());
+        let words = |text: &str| text.split_whitespace().count();
+        let wild = (0..self.wildcards).map(|index| words(text(&wildcard(index)))).sum::<usize>();
+        let slots = self.slots.iter().map(|slot| (slot.as_str(), text(slot).to_owned()));
+        let slots: Vec<_> = slots.filter(|(_, value)| !value.is_empty()).collect();
+        let open = slots.iter().filter(|(slot, _)| !lists.contains_key(*slot));
+        let open_words = wild + open.map(|(_, value)| words(value)).sum::<usize>();
+        Some(Match { slots, open_words })
     }
+}
+
+/// Name of the group of a wildcard. Names of slots have no capital letters.
+fn wildcard(index: usize) -> String {
+    format!("W{index}")
 }
 
 /// Words of a sentence in lower case, without punctuation, with one space between them.
@@ -110,6 +137,8 @@ struct Parser<'t> {
     rest: &'t str,
     whole: &'t str,
     slots: Vec<String>,
+    wildcards: usize,
+    lists: &'t SlotLists,
 }
 
 impl Parser<'_> {
@@ -141,6 +170,7 @@ impl Parser<'_> {
                 '(' => self.group(')', false)?,
                 '[' => self.group(']', true)?,
                 '{' => self.slot()?,
+                '.' => self.wildcard()?,
                 _ => self.word()?,
             };
             if !is_first {
@@ -175,14 +205,31 @@ impl Parser<'_> {
         }
         self.slots.push(name.to_owned());
         self.rest = rest;
-        // The shortest that fits, so that the words after it are not in it.
-        Ok(format!(r"(?P<{name}>\b[^\s]+(?: [^\s]+){{0,5}}?)"))
+        Ok(match self.lists.get(name) {
+            Some(values) => {
+                let values: Vec<_> =
+                    values.iter().map(|value| regex::escape(&normalized(value))).collect();
+                format!(r"(?P<{name}>(?:{})\b)", values.join("|"))
+            }
+            // The shortest that fits, so that the words after it are not in it.
+            None => format!(r"(?P<{name}>\b[^\s]+(?: [^\s]+){{0,5}}?)"),
+        })
+    }
+
+    fn wildcard(&mut self) -> Result<String, String> {
+        let Some(rest) = self.rest.strip_prefix("...") else {
+            return Err(self.fault("`...` stands for any words; a single period does not"));
+        };
+        self.rest = rest;
+        let name = wildcard(self.wildcards);
+        self.wildcards += 1;
+        Ok(format!(r"(?P<{name}>(?:[^\s]+\s*){{0,10}}?)"))
     }
 
     fn word(&mut self) -> Result<String, String> {
         let len = self
             .rest
-            .find(|letter: char| letter.is_whitespace() || "()[]{}|".contains(letter))
+            .find(|letter: char| letter.is_whitespace() || "()[]{}|.".contains(letter))
             .unwrap_or(self.rest.len());
         let word = normalized(&self.rest[..len]);
         if word.is_empty() || word.contains(' ') {
@@ -198,16 +245,13 @@ mod tests {
     use super::*;
 
     fn slots(template: &str, sentence: &str) -> Option<String> {
-        let template = Template::new(template).unwrap();
+        let values = vec!["Ball".to_owned(), "dining table".to_owned()];
+        let lists = SlotLists::from([("object".to_owned(), values)]);
+        let template = Template::new(template, &lists).unwrap();
         let sentence = normalized(sentence);
-        let slots = template.slots_of(&sentence)?;
-        Some(
-            slots
-                .iter()
-                .map(|(name, value)| format!("{name}={value}"))
-                .collect::<Vec<_>>()
-                .join(","),
-        )
+        let found = template.matches(&sentence, &lists)?;
+        let slots = found.slots.iter().map(|(name, value)| format!("{name}={value}"));
+        Some(slots.collect::<Vec<_>>().join(","))
     }
 
     #[test]
@@ -244,12 +288,18 @@ mod tests {
         );
         check("[the] ball", "ball", Some(""));
         check("[the] ball", "theball", None);
+        let any = "... (where|find) ... {object} ...";
+        check(any, "um where on earth is that dining table", Some("object=dining table"));
+        check(any, "where ball", Some("object=ball"));
+        check(any, "where is the balloon", None);
+        check(any, "somewhere a ball", None);
+        check("{object}", "the ball", None);
     }
 
     #[test]
     fn faults_have_a_column() {
         let check = |template: &str, expected: &str| {
-            let told = Template::new(template).unwrap_err();
+            let told = Template::new(template, &SlotLists::new()).unwrap_err();
             assert!(told.contains(expected), "{told}");
         };
         check("where (is", "column 10: `)` is missing");
@@ -257,6 +307,7 @@ mod tests {
         check("where {Thing}", "column 7: a slot has a name");
         check("{a} {a}", "column 5: a slot has a name");
         check("{a", "`}` is missing");
+        check("a .. b", "column 3: `...` stands for any words");
         check("  ", "empty");
         check("a ?! b", "a word has letters");
     }

@@ -15,7 +15,10 @@ const MAX_THINGS: usize = 20;
 const THIS_DEG: f64 = 20.0;
 const THIS_M: f64 = 2.5;
 
-/// Runs a tool call.
+/// Tools of the scene memory. Calls of others are for other nodes.
+pub(super) const TOOLS: &[&str] = &["forget", "remember_this", "what_is_here", "where_is"];
+
+/// Runs a call of one of [`TOOLS`].
 ///
 /// # Errors
 /// What is wrong with the call, for the language model.
@@ -40,9 +43,7 @@ pub(super) fn run(
         }
         "remember_this" => remember_this(memory, text("name")?, viewer, now_ns),
         "forget" => Ok(forget(memory, text("thing")?, viewer)),
-        other => Err(format!(
-            "unknown tool {other}; available tools: forget, remember_this, what_is_here, where_is"
-        )),
+        other => Err(format!("unknown tool {other}; available tools: {}", TOOLS.join(", "))),
     }
 }
 
