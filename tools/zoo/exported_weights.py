@@ -1,8 +1,16 @@
-"""Reads weights from portable programs, to continue a training without its checkpoints."""
+"""Reads weights from programs, to continue a training without its checkpoints."""
+import json
 import math
+import os
+import re
+import subprocess
+import tempfile
 
+import executorch.data.bin
 import numpy as np
 import torch
+from executorch.backends.xnnpack import serialization
+from executorch.backends.xnnpack.serialization.xnnpack_graph_serialize import XNNHeader
 from executorch.exir._serialize._program import deserialize_pte_binary
 
 
@@ -34,3 +42,32 @@ def assign_by_shape(names, shapes, values):
     if names:
         raise SystemExit(f"the program has no constant for {names[0]} of shape {tuple(shapes[names[0]])}")
     return state
+
+
+def read_xnnpack_convolutions(path):
+    """Yields weight and bias of each f32 convolution of an XNNPACK program, in the order of their calls."""
+    file = deserialize_pte_binary(path.read_bytes())
+    blob = bytes(file.program.backend_delegate_data[0].data)
+    header = XNNHeader.from_bytes(blob[:XNNHeader.EXPECTED_LENGTH])
+    schema = os.path.join(list(serialization.__path__)[0], "schema.fbs")
+    flatc = os.path.join(list(executorch.data.bin.__path__)[0], "flatc")
+    with tempfile.TemporaryDirectory() as folder:
+        graph = os.path.join(folder, "graph.bin")
+        with open(graph, "wb") as out:
+            out.write(blob[header.flatbuffer_offset:header.flatbuffer_offset + header.flatbuffer_size])
+        subprocess.run([flatc, "--json", "--strict-json", "--raw-binary", "-o", folder, schema, "--", graph],
+                       check=True)
+        with open(os.path.join(folder, "graph.json")) as text:
+            # flatc writes infinity in a form that JSON does not have.
+            content = json.loads(re.sub(r":\s*(-?)inf\b", r": \1Infinity", text.read()))
+
+    def constant(value_id):
+        value = next(v["xvalue_union"] for v in content["xvalues"] if v["xvalue_union"].get("id_out", 0) == value_id)
+        key = content["constant_data"][value["constant_buffer_idx"]]["named_key"]
+        data = file.named_data.buffers[file.named_data.pte_data[key].buffer_index]
+        return torch.from_numpy(np.frombuffer(data, np.float32).copy()), value["dims"]
+
+    for node in content["xnodes"]:
+        if node["xnode_union_type"] == "XNNConv2d":
+            (weight, dims), (bias, _) = (constant(node["xnode_union"][name]) for name in ("filter_id", "bias_id"))
+            yield weight.reshape(dims).permute(0, 3, 1, 2).contiguous(), bias

@@ -247,6 +247,56 @@ fn signs_are_read() {
     }
 }
 
+#[derive(Deserialize)]
+struct ViewImage {
+    answers: BTreeMap<String, String>,
+}
+
+/// Answers to a question about each image of the views that was shown, with the expected ones. Questions
+/// without a certain answer are left out.
+fn answers_about_views(question: &str) -> Vec<(String, String)> {
+    let prompt = format!("caption.prompt={question}");
+    let set = [prompt.as_str(), "log.path=/dev/null"];
+    let (sent, _) = run_pipeline("visual_captions.yaml", &set, &["caption"], &services());
+    let mut said: BTreeMap<usize, String> = BTreeMap::new();
+    for sent in &sent {
+        let Some(text) = sent.packet.get::<Text>() else { continue };
+        let image = (sent.packet.header.at.as_secs_f64() * 4.0).round() as usize;
+        said.entry(image).or_default().push_str(&text.text);
+    }
+    assert_eq!(said.keys().copied().collect::<Vec<_>>(), (0..40).step_by(4).collect::<Vec<_>>());
+    let truth = truth::<ViewImage>("views");
+    let pair = |(image, said): (usize, String)| {
+        Some((said.trim().to_owned(), truth[image].answers.get(question)?.clone()))
+    };
+    let pairs: Vec<_> = said.into_iter().filter_map(pair).collect();
+    println!("{question}: {pairs:?}");
+    pairs
+}
+
+#[test]
+fn views_are_put_into_words() {
+    let pairs = answers_about_views("what do you see");
+    assert_eq!(pairs.len(), 10);
+    let (mut words, mut right) = (0, 0);
+    for (said, expected) in &pairs {
+        let (said, expected) = (said.split(' '), expected.split(' ').collect::<Vec<_>>());
+        words += expected.len();
+        right += said.zip(expected).filter(|(said, expected)| said == expected).count();
+    }
+    let exact = pairs.iter().filter(|(said, expected)| said == expected).count();
+    println!("{exact} of 10 captions, {right} of {words} words");
+    assert!(exact >= 5 && right * 100 >= words * 70);
+    let (mut right, mut count) = (0, 0);
+    for question in ["is there a table", "what color is the lamp", "what is on the left"] {
+        let pairs = answers_about_views(question);
+        count += pairs.len();
+        right += pairs.iter().filter(|(said, expected)| said == expected).count();
+    }
+    println!("{right} of {count} answers");
+    assert!(count >= 15 && right * 100 >= count * 70);
+}
+
 #[test]
 fn questions_about_the_room_are_answered() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-"""Writes sample videos with ground truth: hands, a room, signs with text, and a walk through rooms.
+"""Writes sample videos with ground truth: hands, a room, views of rooms, signs with text, and a walk through rooms.
 
 Each is a Motion JPEG AVI in pipelines/assets, with a JSON line for each image. The first line
 describes the video: rate, size, focal length, and what does not change. Arguments are names of videos;
@@ -9,6 +9,7 @@ import os
 import sys
 
 import avi
+import caption_scenes
 import hand_scenes
 import numpy as np
 import room_scenes
@@ -22,7 +23,7 @@ from PIL import Image, ImageDraw, ImageFilter
 
 SEED = 90601
 WIDTH, HEIGHT, SECONDS = 320, 240, 10
-HAND_RATE, ROOM_RATE, TEXT_RATE = 15, 12, 8
+HAND_RATE, ROOM_RATE, TEXT_RATE, VIEW_RATE = 15, 12, 8, 4
 GESTURES = ["open", "fist", "point", "victory", "thumb_up", "ok", "three", "pinch", "open"]
 FIELD_OF_VIEW = 67
 DEPTH_EVERY = 12
@@ -142,6 +143,40 @@ def make_room():
     write("room", images, ROOM_RATE, 70, header, rows)
 
 
+def panned(view, angle):
+    """Returns a view that is turned to the right by `angle`."""
+    turned, c, s = view.copy(), np.cos(angle), np.sin(angle)
+    turned["turn"] = view["turn"] @ np.array([[c, 0, s], [0, 1, 0], [-s, 0, c]])
+    return turned
+
+
+def seen_in_view(room, view):
+    """Returns the objects that the images of training would show."""
+    small, factor = view.copy(), room_views.WIDTH / WIDTH
+    small["focal"], small["center"] = view["focal"] * factor, view["center"] * factor
+    _, depth, extents = room_scenes.render(room, small, room_views.WIDTH, room_views.HEIGHT)
+    return caption_scenes.seen_in(room, extents) if depth.min() >= .25 else None
+
+
+def make_views():
+    """A view of a room in each second, in which the camera pans, with the answers to questions."""
+    rng, images, rows = np.random.default_rng(SEED), [], []
+    for second in range(SECONDS):
+        captions = {None}
+        while len(captions) > 1 or None in captions:
+            room = room_scenes.draw_room(rng)
+            view = room_views.draw_view(rng, room, WIDTH, HEIGHT)
+            views = [panned(view, .04 * (k / VIEW_RATE - .5)) for k in range(VIEW_RATE)]
+            seen = [seen_in_view(room, one) for one in views]
+            captions = {None if one is None else caption_scenes.caption(one) for one in seen}
+        for k in range(VIEW_RATE):
+            answers = {caption_scenes.ASK_ALL[0]: caption_scenes.caption(seen[k])}
+            rows.append({"image": len(images), "time_s": len(images) / VIEW_RATE,
+                         "answers": answers | dict(caption_scenes.questions(seen[k]))})
+            images.append(room_scenes.render(room, views[k], WIDTH, HEIGHT)[0])
+    write("views", images, VIEW_RATE, 70, {}, rows)
+
+
 def draw_signs(rng):
     """Draws a wall of 1280 x 960 with signs. Returns image and lines."""
     height, width = 960, 1280
@@ -195,7 +230,7 @@ def make_walk():
     walks.write(os.path.join(ASSETS, "walk"), walks.draw(SEED))
 
 
-MAKERS = {"hands": make_hands, "room": make_room, "signs": make_text, "walk": make_walk}
+MAKERS = {"hands": make_hands, "room": make_room, "views": make_views, "signs": make_text, "walk": make_walk}
 
 if __name__ == "__main__":
     os.makedirs(ASSETS, exist_ok=True)

@@ -9,6 +9,8 @@ import subprocess
 import tempfile
 import time
 
+import caption_scenes
+import captioner
 import depth
 import hand
 import hand_crops
@@ -51,8 +53,16 @@ MEASURED_ON = {
     "text_detector": "New scenes of 640 x 480 with fonts and words that are not in the training data. Lines with "
                      "capitals of less than 6 pixels, and those cut off, are ignored. end_to_end_cer: error rate of "
                      "the characters that text_recognizer reads in the boxes that were found.",
+    "captioner": "Views of new rooms, with up to five questions that have a certain answer about each, every question "
+                 "without the ones before it. Share of the answers that are right in all words; captions are those of "
+                 "what is in the image.",
     "text_recognizer": "Lines in fonts and with words that are not in the training data. cer: edits per character.",
 }
+
+
+# Methods that take the image, where it is not `forward`.
+METHODS = {"captioner": "vision_encoder"}
+MAX_ANSWER = 24
 
 
 class Program:
@@ -62,7 +72,7 @@ class Program:
         from executorch.runtime import Runtime
         self.path = os.path.join(MODELS, name, f"{name}_{variant}.pte")
         self.program = Runtime.get().load_program(self.path)
-        self.method = self.program.load_method("forward")
+        self.method = self.program.load_method(METHODS.get(name, "forward"))
 
     def __call__(self, x):
         """Returns the outputs for one input (1, channels, height, width)."""
@@ -100,6 +110,37 @@ def measure_objects(program, count):
     inputs, *targets = objects.prepare(room_views.draw_views(np.random.default_rng(SEED), count))
     precisions = objects.mean_average_precision(program.run_all(inputs)[0].numpy(), *(t.numpy() for t in targets))
     return rounded({"map_50": np.mean(precisions)} | dict(zip(LABELS, precisions))), inputs
+
+
+def answer(rows, asked, ids, embed, decode):
+    """Returns the tokens of the greedy answer to the question of the tokens `asked` about an image."""
+    x, start, said = torch.cat([embed([ids[captioner.BEGIN], ids[captioner.USER]]), rows, embed(asked)], 1), 0, []
+    while len(said) < MAX_ANSWER:
+        positions = torch.arange(start, start + x.shape[1])
+        token, start = int(decode(x, positions)[0, -1].argmax()), start + x.shape[1]
+        if token == ids[captioner.END]:
+            break
+        said.append(token)
+        x = embed([token])
+    return said
+
+
+def measure_captioner(program, count):
+    records, dialogues = caption_scenes.draw_scenes(np.random.default_rng(SEED), count), captioner.Dialogues()
+    inputs, rng, right = captioner.prepare(records["image"]).contiguous(), np.random.default_rng(SEED), {}
+    embedding, decoder = (program.program.load_method(name) for name in ("token_embedding", "text_decoder"))
+    embed = lambda tokens: embedding.execute([torch.tensor([tokens])])[0].clone()
+    decode = lambda x, positions: decoder.execute([x.contiguous(), positions])[0]
+    for image, record in zip(inputs, records):
+        rows = program(image[None])[0]
+        seen = record["seen"][:record["count"]]
+        for question, expected in caption_scenes.draw_dialogue(rng, seen, captioner.TURNS):
+            asked = dialogues.encode([(question, "")])[0]
+            asked = asked[:asked.index(dialogues.ids[captioner.ASSISTANT]) + 1]
+            said = dialogues.tokenizer.decode(answer(rows, asked, dialogues.ids, embed, decode)).strip()
+            right.setdefault(caption_scenes.kind_of(question), []).append(said == expected)
+    return rounded({"right": np.mean(sum(right.values(), []))}
+                   | {kind: np.mean(right[kind]) for kind in sorted(right)}), inputs
 
 
 def measure_text_recognizer(program, count):
@@ -168,15 +209,17 @@ def measure_text_detector(program, count):
 
 
 MEASURES = {"hand": (measure_hand, 2000), "palm": (measure_palm, 1000), "depth": (measure_depth, 600),
-            "objects": (measure_objects, 1000), "text_recognizer": (measure_text_recognizer, 1000),
+            "objects": (measure_objects, 1000), "captioner": (measure_captioner, 150),
+            "text_recognizer": (measure_text_recognizer, 1000),
             "text_detector": (measure_text_detector, 150)}
 
 
-def run_ours(afferent, path, x):
+def run_ours(afferent, name, path, x):
     """Returns the outputs on our runtime."""
     with tempfile.TemporaryDirectory() as folder:
         np.save(os.path.join(folder, "x.npy"), x.numpy())
-        subprocess.run([*afferent, "model", "run", path, "--input", os.path.join(folder, "x.npy"),
+        method = METHODS.get(name, "forward")
+        subprocess.run([*afferent, "model", "run", path, "--method", method, "--input", os.path.join(folder, "x.npy"),
                         "--output-dir", folder], check=True, stdout=subprocess.DEVNULL, cwd=ROOT)
         files = sorted(name for name in os.listdir(folder) if name.startswith("output_"))
         return [torch.from_numpy(np.load(os.path.join(folder, name))) for name in files]
@@ -217,8 +260,9 @@ def measure(name, count, afferent):
             largest_difference(portable(x[None]), programs["xnnpack"](x[None])) for x in compared))
     if afferent:
         quality["difference_from_official_runtime"] = {
-            variant: significant(max(largest_difference(run_ours(afferent, program.path, x[None]), program(x[None]))
-                                     for x in compared))
+            variant: significant(max(
+                largest_difference(run_ours(afferent, name, program.path, x[None]), program(x[None]))
+                for x in compared))
             for variant, program in programs.items()}
     return quality
 

@@ -5,7 +5,12 @@ others. The rest is written beside the package.
 """
 import argparse
 import os
+import shutil
 
+import caption_program
+import caption_scenes
+import captioner
+import numpy as np
 import torch
 from executorch.backends.vulkan.partitioner.vulkan_partitioner import VulkanPartitioner
 from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
@@ -29,7 +34,7 @@ VARIANTS = {
     "portable": ("portable", "fp32", lambda: []),
 }
 # Models whose accuracy the int8 program keeps (see `quality` of the cards).
-QUANTIZED = ("depth", "hand", "text_recognizer")
+QUANTIZED = ("captioner", "depth", "hand", "text_recognizer")
 CALIBRATION_RECORDS = 128
 
 
@@ -83,18 +88,34 @@ def quantize(network, task):
     return convert_pt2e(prepared)
 
 
-def build(name, seed):
-    torch.set_num_threads(1)
-    torch.manual_seed(seed)
-    task, folder = load_task(name, seed), os.path.join(MODELS, name)
-    os.makedirs(folder, exist_ok=True)
-    network = fold_batch_norm(load_network(task))
+def write_captioner(task, folder):
+    """Writes the programs and the tokenizer of the captioner."""
+    network, rng = load_network(task), np.random.default_rng([task.seed, CALIBRATION_RECORDS])
+    images = captioner.prepare(caption_scenes.draw_scenes(rng, CALIBRATION_RECORDS)["image"])
+    for variant in ("xnnpack", "int8"):
+        buffer = caption_program.build(network, task.features, images, variant == "int8")
+        write(os.path.join(folder, f"captioner_{variant}.pte"), buffer)
+        print(f"captioner_{variant}.pte: {len(buffer)} bytes", flush=True)
+    shutil.copyfile(os.path.join(WORK, "captioner-tokenizer.json"), os.path.join(folder, "tokenizer.json"))
+
+
+def write_programs(task, folder):
+    """Writes the programs of a model with one method."""
+    name, network = task.NAME, fold_batch_norm(load_network(task))
     for variant, (_, precision, partitioners) in VARIANTS.items():
         module = quantize(network, task) if precision == "int8" else network
         buffer, operators = lower(module, (example_input(name),), None, partitioners())
         write(os.path.join(folder, f"{name}_{variant}.pte"), buffer)
         print(f"{name}_{variant}.pte: {len(buffer)} bytes, "
               + ", ".join(f"{op} x{n}" for op, n in sorted(operators.items())), flush=True)
+
+
+def build(name, seed):
+    torch.set_num_threads(1)
+    torch.manual_seed(seed)
+    task, folder = load_task(name, seed), os.path.join(MODELS, name)
+    os.makedirs(folder, exist_ok=True)
+    (write_captioner if name == "captioner" else write_programs)(task, folder)
     shipped = ("int8",) if name in QUANTIZED else ("xnnpack",)
     entries = [variant_entry(folder, f"{name}_{variant}.pte", *VARIANTS[variant][:2]) for variant in shipped]
     steps = torch.load(os.path.join(WORK, f"{name}-checkpoint.pt"), weights_only=True)["step"]

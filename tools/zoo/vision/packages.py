@@ -1,4 +1,5 @@
 """Model cards of the vision packages, without programs and figures."""
+import caption_program
 import hand
 import objects
 import palm
@@ -54,6 +55,22 @@ CARDS = {
         "data": "rendered rooms",
         "limits": [ONLY_RENDERED, "The objects are made of boxes, spheres and cylinders in any color."],
     },
+    "captioner": {
+        "task": "image_text", "contract": "vlm",
+        "image": image(objects.WIDTH, objects.HEIGHT, "letterbox", "antialias_bilinear", pad=objects.PAD),
+        "tokenizer": "tokenizer.json", "chat": caption_program.CHAT,
+        "data": "rendered rooms and dialogues about them (the first 611 steps: also questions without a certain "
+                "answer)",
+        "limits": [
+            ONLY_RENDERED,
+            "It knows questions such as: what do you see; is there a table; what color is the table; what is on the "
+            "left.",
+            "Answers name at most two of eight kinds of objects in six colors. The color is that of the largest part, "
+            "and gray is also white and black.",
+            "Its encoder is the network of `objects`, which was not trained further.",
+            "Small objects are often missed. Without a certain answer, it gives one of the likely ones.",
+        ],
+    },
     "text_detector": {
         "task": "text_detection", "contract": "db_probability",
         "image": image(text_detector.WIDTH, text_detector.HEIGHT, "letterbox", "antialias_bilinear", mean=0.5, std=0.5,
@@ -73,8 +90,8 @@ CARDS = {
                    "Characters of the same shape in a font (I and l, O and 0) are told apart by their neighbors only."],
     },
 }
-FIELDS = ["afferent_model", "name", "task", "contract", "image", "variants", "labels", "decision", "license",
-          "provenance", "quality", "limits"]
+FIELDS = ["afferent_model", "name", "task", "contract", "image", "tokenizer", "chat", "variants", "labels", "decision",
+          "license", "provenance", "quality", "limits"]
 
 
 def card(name, variants, seed, steps):

@@ -5,7 +5,7 @@ import importlib
 from training import train
 
 TASKS = {"hand": "HandTask", "palm": "PalmTask", "depth": "DepthTask", "objects": "ObjectsTask",
-         "text_detector": "TextDetectorTask", "text_recognizer": "TextRecognizerTask"}
+         "text_detector": "TextDetectorTask", "text_recognizer": "TextRecognizerTask", "captioner": "CaptionerTask"}
 
 
 def load_task(name, seed):
