@@ -40,7 +40,7 @@ pub(crate) fn memory(args: &MemoryArgs) -> anyhow::Result<ExitCode> {
     let content = read(&args.file).with_context(|| args.file.display().to_string())?;
     if content.cut_bytes > 0 {
         crate::log::note(format_args!(
-            "{}: the last {} bytes were cut off by a crash and do not count",
+            "{}: the last {} bytes were cut off by a crash and are ignored",
             args.file.display(),
             content.cut_bytes
         ));
@@ -135,7 +135,10 @@ fn table(records: &[EntityRecord]) -> String {
             there.unwrap_or_default(),
         ]
     }));
-    format!("{}\n{} entities\n", aligned(&rows), records.len())
+    match records.len() {
+        1 => format!("{}\n1 entity\n", aligned(&rows)),
+        count => format!("{}\n{count} entities\n", aligned(&rows)),
+    }
 }
 
 fn record_json(record: &EntityRecord) -> Value {
@@ -152,6 +155,5 @@ fn record_json(record: &EntityRecord) -> Value {
         "first_seen_ns": record.seen.first_ns,
         "last_seen_ns": record.seen.last_ns,
         "map": record.provenance.map,
-        "image_bytes": record.image.as_ref().map(|image| image.0.len()),
     })
 }

@@ -40,7 +40,7 @@ impl Camera {
     /// Checks that the calibration is for images of this size.
     ///
     /// # Errors
-    /// The size that it is for.
+    /// The size that the calibration was made for.
     pub fn check_size(&self, width: u32, height: u32) -> Result<(), String> {
         match (self.width, self.height) == (width, height) {
             true => Ok(()),
@@ -56,8 +56,11 @@ fn parse(text: &str) -> Result<Camera, String> {
     let file: File = serde_saphyr::from_str(text).map_err(|error| error.to_string())?;
     let matrix = file.camera_matrix.data;
     let &[a, b, c, d, e, f, g, h, i] = matrix.as_slice() else {
-        return Err(format!("camera_matrix has {} numbers; it has 9", matrix.len()));
+        return Err(format!("camera_matrix has {} numbers; 9 were expected", matrix.len()));
     };
+    if b != 0.0 {
+        return Err("camera_matrix has a skew; only 0 is supported".to_owned());
+    }
     let k = [[a, b, c], [d, e, f], [g, h, i]];
     let mut camera = Camera::from_matrix(file.image_width, file.image_height, k);
     let coefficients = file.distortion_coefficients.map_or_else(Vec::new, |found| found.data);

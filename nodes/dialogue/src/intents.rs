@@ -5,7 +5,7 @@ mod grammar;
 
 use std::{path::PathBuf, time::Duration};
 
-use afferent_graph::{Cx, Node, NodeError, OpenCx, Port, Timestamp, params, ports};
+use afferent_graph::{Cx, Loan, Node, NodeError, OpenCx, Port, Timestamp, params, ports};
 use afferent_messages::{Text, ToolMessage};
 use serde_json::{Map, Value};
 
@@ -23,8 +23,8 @@ params! {
     }
 }
 
-/// Recognizes questions by a grammar, and answers them with tools. It needs no model, and never
-/// guesses: other texts are sent on `other`, for a language model.
+/// Recognizes questions by a grammar, and answers them with tools. It needs no model. Other texts are sent on
+/// `other`, for a language model.
 ///
 /// The file has the sentences of each intent, and what to do:
 ///
@@ -41,14 +41,14 @@ params! {
 ///     tool: where_is                           # default: the name of the intent
 ///     rename: {object: thing}                  # name of the argument; default: that of the slot
 ///   steps:
-///     phrases: ["how many steps [have i (taken|made)]"]
+///     phrases: ["how many steps [have i taken]"]
 ///     tool: how_many_steps
 ///     arguments: {since: start}                # sent with every call; default: none
-///     say: "you have made {steps} steps."      # default: the field `phrase` of the result
+///     say: "You have taken {steps} steps."      # default: the field `phrase` of the result
 /// ```
 ///
 /// In a sentence, `(a|b)` are alternatives, `[a]` is optional, `{slot}` is an argument of the call, of one
-/// to six words, and `...` stands for any words. Case and punctuation do not matter, and neither do words
+/// to six words, and `...` stands for up to ten words. Case and punctuation do not matter, and neither do words
 /// like "please" and "can you tell me" at the beginning and "now" at the end. If several sentences
 /// match, the one wins in which the fewest words stand for `...` or a slot without values.
 ///
@@ -80,7 +80,8 @@ pub struct Intents {
 /// A call whose result is awaited.
 struct Asked {
     turn: u64,
-    tool: String,
+    /// Index of the intent.
+    intent: usize,
     until: Timestamp,
 }
 
@@ -101,12 +102,12 @@ ports! {
 
 impl Intents {
     /// Calls the tool of a question, or sends it on.
-    fn ask(&mut self, cx: &mut Cx<'_>, question: Text) {
+    fn ask(&mut self, cx: &mut Cx<'_>, question: Loan<Text>) {
         match self.intents.call(&question.text) {
-            Some((tool, arguments)) => {
-                let (turn, tool) = (question.turn, tool.to_owned());
+            Some((intent, arguments)) => {
+                let (turn, tool) = (question.turn, self.intents.tool(intent).to_owned());
                 let until = cx.now() + self.params.timeout;
-                self.asked.push(Asked { turn, tool: tool.clone(), until });
+                self.asked.push(Asked { turn, intent, until });
                 let json = Value::Object(arguments).to_string();
                 cx.send(Self::CALLS, ToolMessage { turn, tool, json });
             }
@@ -115,9 +116,9 @@ impl Intents {
     }
 
     fn answer(&self, cx: &mut Cx<'_>, asked: Asked, said: Result<String, String>) {
-        let Asked { turn, tool, .. } = asked;
+        let Asked { turn, intent, .. } = asked;
         let text = said.unwrap_or_else(|reason| {
-            tracing::warn!("tool {tool}: {reason}");
+            tracing::warn!("tool {}: {reason}", self.intents.tool(intent));
             self.params.failed.clone()
         });
         let now = cx.now();
@@ -145,13 +146,15 @@ impl Node for Intents {
 
     fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
         if let Some(result) = cx.get(Self::RESULTS).cloned() {
-            let is_asked = |asked: &Asked| asked.turn == result.turn && asked.tool == result.tool;
+            let is_asked = |asked: &Asked| {
+                asked.turn == result.turn && self.intents.tool(asked.intent) == result.tool
+            };
             if let Some(index) = self.asked.iter().position(is_asked) {
                 let asked = self.asked.remove(index);
                 let fields: Result<Map<String, Value>, _> = serde_json::from_str(&result.json);
                 let said = fields
                     .map_err(|_| format!("result {} is not a JSON object", result.json))
-                    .and_then(|fields| self.intents.say(&asked.tool, &fields));
+                    .and_then(|fields| self.intents.say(asked.intent, &fields));
                 self.answer(cx, asked, said);
             }
         } else if let Some(question) = cx.take(Self::TEXT) {

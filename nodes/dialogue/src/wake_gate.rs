@@ -10,7 +10,7 @@ params! {
     pub struct WakeGateParams {
         /// Time after a wake word, or after the answer, for which audio passes.
         pub open: Duration = "6s", range 0.1..=600.0;
-        /// Wake word that opens the gate. Default: each one.
+        /// Wake word that opens the gate. Default: any wake word.
         pub word: Option<String>;
         /// Least score of the wake word.
         pub score: f32 = "0.0", range 0.0..=1.0;
@@ -20,8 +20,8 @@ params! {
 /// Passes audio only after a wake word, so that a voice agent hears nothing else.
 ///
 /// Audio from the end of the wake word on passes for the time `open`, also the part of it that came before the
-/// event. With `played`, the gate stays open while an answer is played, and for `open` after
-/// it, so that a conversation goes on without the wake word.
+/// event. With `played`, the gate stays open while an answer is played that begins while it is open, and for
+/// `open` after it, so that a conversation goes on without the wake word.
 ///
 /// Latency: none. The last two seconds of audio are kept until the wake word is certain.
 ///
@@ -48,8 +48,8 @@ pub struct WakeGate {
     is_answering: bool,
     /// Blocks of the last [`KEPT`] that did not pass.
     recent: VecDeque<Packet>,
-    /// Time of the last block that has passed.
-    passed: Option<Timestamp>,
+    /// Time of the last block.
+    last: Option<Timestamp>,
 }
 
 /// Audio that is kept for a wake word that is recognized late.
@@ -72,11 +72,6 @@ impl WakeGate {
     fn is_open(&self, at: Timestamp) -> bool {
         self.is_answering || self.open_until.is_some_and(|until| at <= until)
     }
-
-    fn pass(&mut self, cx: &mut Cx<'_>, packet: Packet) {
-        self.passed = Some(packet.header.at);
-        cx.send_packet(Self::HEARD.id(), packet);
-    }
 }
 
 impl Node for WakeGate {
@@ -93,7 +88,7 @@ impl Node for WakeGate {
             open_until: None,
             is_answering: false,
             recent: VecDeque::new(),
-            passed: None,
+            last: None,
         })
     }
 
@@ -105,7 +100,7 @@ impl Node for WakeGate {
                 self.open_until = self.open_until.max(Some(at + self.params.open));
                 let kept = std::mem::take(&mut self.recent);
                 for packet in kept.into_iter().filter(|packet| packet.header.at >= at) {
-                    self.pass(cx, packet);
+                    cx.send_packet(Self::HEARD.id(), packet);
                 }
             }
             return Ok(());
@@ -118,13 +113,13 @@ impl Node for WakeGate {
             return Ok(());
         }
         let Some(mut packet) = cx.packet().cloned() else { return Ok(()) };
-        if self.passed.is_some_and(|passed| at < passed) {
+        if self.last.replace(at).is_some_and(|last| at < last) {
             // The clock of the source has restarted.
-            (self.open_until, self.passed, self.is_answering) = (None, None, false);
+            (self.open_until, self.is_answering) = (None, false);
             self.recent.clear();
         }
         if self.is_open(at) {
-            self.pass(cx, packet);
+            cx.send_packet(Self::HEARD.id(), packet);
             return Ok(());
         }
         // A kept block does not count as in flight.
@@ -194,6 +189,15 @@ mod tests {
             assert_eq!(run.audio(tenth), [tenth]);
         }
         assert!(run.audio(46).is_empty());
+    }
+
+    #[test]
+    fn a_clock_that_restarts_closes_the_gate() {
+        let mut run = Run::new();
+        for tenth in [100, 101, 0, 1] {
+            assert!(run.audio(tenth).is_empty());
+        }
+        assert_eq!(run.wake(0, "hey"), [0, 1], "nothing of the earlier clock");
     }
 
     #[test]

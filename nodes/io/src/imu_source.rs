@@ -53,7 +53,7 @@ impl Node for ImuSource {
     const LATENCY: &'static str = "none";
 
     fn check(params: &ImuSourceParams, _: &OpenCx) -> Result<(), NodeError> {
-        TimedLines::open(&params.path, LAYOUTS)?.next().map(drop)
+        TimedLines::check(&params.path, LAYOUTS)
     }
 
     fn open(params: ImuSourceParams, _: &OpenCx) -> Result<Self, NodeError> {

@@ -71,7 +71,7 @@ const TOLERANCE: f64 = 0.01;
 ports! {
     impl PoseSource {
         /// Poses of the file.
-        out POSES: Pose;
+        out POSE: Pose;
     }
 }
 
@@ -96,7 +96,7 @@ impl Node for PoseSource {
     const LATENCY: &'static str = "none";
 
     fn check(params: &PoseSourceParams, _: &OpenCx) -> Result<(), NodeError> {
-        TimedLines::open(&params.path, LAYOUTS)?.next().map(drop)
+        TimedLines::check(&params.path, LAYOUTS)
     }
 
     fn open(params: PoseSourceParams, _: &OpenCx) -> Result<Self, NodeError> {
@@ -112,7 +112,7 @@ impl Node for PoseSource {
             return Err(lines.fault("the quaternion does not have the length 1"));
         };
         pose.frame_id.clone_from(&self.frame_id);
-        cx.send_at(Self::POSES, at, pose);
+        cx.send_at(Self::POSE, at, pose);
         Ok(())
     }
 }

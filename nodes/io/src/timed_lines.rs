@@ -111,23 +111,39 @@ impl TimedLines {
         Ok((Duration::from_nanos(at.abs_diff(first)), values))
     }
 
+    /// Reads the first line, to check the file.
+    ///
+    /// # Errors
+    /// Also if the file has no lines.
+    pub(crate) fn check(path: &Path, layouts: &'static [LineLayout]) -> Result<(), NodeError> {
+        let first = Self::open(path, layouts)?.next()?;
+        first.map(drop).ok_or_else(|| file_error(path, "it has no lines with numbers"))
+    }
+
     /// The error `reason` about the last line.
     pub(crate) fn fault(&self, reason: &str) -> NodeError {
         file_error(&self.path, format!("line {}: {reason}", self.line))
     }
 }
 
-/// Nanoseconds of a decimal number of seconds, without rounding in floating point.
+/// Nanoseconds of a decimal number of seconds, also with an exponent, without rounding in floating
+/// point.
 fn seconds_in_ns(text: &str) -> Option<i64> {
-    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
-    let is_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-    let (sign, digits) = whole.strip_prefix('-').map_or((1, whole), |digits| (-1, digits));
-    if digits.is_empty() || !is_digits(digits) || !is_digits(fraction) {
+    let (sign, text) = text.strip_prefix('-').map_or((1, text), |rest| (-1, rest));
+    let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let digits = format!("{whole}{fraction}");
+    if whole.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
     }
-    let nanos: i64 = format!("{fraction:0<9}").get(..9)?.parse().ok()?;
-    let seconds: i64 = digits.parse().ok()?;
-    seconds.checked_mul(1_000_000_000)?.checked_add(nanos).map(|ns| sign * ns)
+    // Digits before the point, if the unit is a nanosecond.
+    let point = i64::try_from(whole.len()).ok()? + i64::from(exponent.parse::<i32>().ok()?) + 9;
+    if point <= 0 {
+        return Some(0);
+    }
+    let point = usize::try_from(point).ok().filter(|point| *point <= 40)?;
+    let nanos: String = digits.chars().chain(std::iter::repeat('0')).take(point).collect();
+    nanos.parse::<i64>().ok().map(|ns| sign * ns)
 }
 
 /// Lines of a file, at their times after the start of the session.
@@ -245,6 +261,14 @@ mod tests {
         let seconds = read("1305031102.175304 1\n1305031102.2\t2\n1305031103 3\n").unwrap();
         let nanos: Vec<_> = seconds.iter().map(|line| line.0.as_nanos()).collect();
         assert_eq!(nanos, [0, 24_696_000, 824_696_000]);
+        let check = |text: &str, expected| assert_eq!(seconds_in_ns(text), expected, "{text}");
+        check("1.403636579758555412e+09", Some(1_403_636_579_758_555_412));
+        check("-2.5", Some(-2_500_000_000));
+        check("25e-3", Some(25_000_000));
+        check("1e-12", Some(0));
+        check("1e99", None);
+        check("", None);
+        check("1.-5", None);
     }
 
     #[test]
@@ -252,7 +276,7 @@ mod tests {
         let check = |text: &str, expected: &str| assert_eq!(read(text).unwrap_err(), expected);
         check("1,2,3\n", "3 columns; time_ns, x, y, z; or time_s x were expected");
         check("1.5,0,0,0\n", "the time \"1.5\" is not a number of whole nanoseconds");
-        check("1e3 0\n", "the time \"1e3\" is not a number of seconds");
+        check("1x3 0\n", "the time \"1x3\" is not a number of seconds");
         check("1 2\n3,4,5,6\n", "4 columns; time_ns, x, y, z; or time_s x were expected");
         check("1,0,0,nan\n", "\"nan\" is not a number");
         check("5,0,0,0\n5,0,0,0\n", "the time is not later than that of the line before");

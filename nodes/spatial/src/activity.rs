@@ -2,7 +2,6 @@
 
 use afferent_graph::{Cx, Node, NodeError, OpenCx, Port, Timestamp, params, ports};
 use afferent_messages::{Activity as Report, Imu, ToolMessage};
-use serde_json::json;
 
 use crate::{
     activity_tools,
@@ -28,7 +27,7 @@ params! {
 ///
 /// Tool calls, without arguments: `how_many_steps` (`steps`), `cadence` (`activity`, `cadence_per_min`),
 /// `how_far` (`distance_m`, from the steps and the `height` of the wearer), and `heart_rate`, whose answer is
-/// that there is no sensor for it. Each result has a `phrase`.
+/// that there is no sensor for it. Each result has a `phrase`. Calls of other tools are ignored.
 ///
 /// After a gap of more than half a second, or if the clock of the source restarts, a walk has ended;
 /// the steps stay.
@@ -115,9 +114,9 @@ impl Node for Activity {
 
     fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
         if let Some(call) = cx.get(Self::CALLS).cloned() {
-            let result = activity_tools::run(&call, &self.report, self.height_m);
-            let json = result.unwrap_or_else(|reason| json!({"error": reason})).to_string();
-            cx.send(Self::RESULTS, ToolMessage { json, ..call });
+            if let Some(result) = activity_tools::run(&call, &self.report, self.height_m) {
+                cx.send(Self::RESULTS, ToolMessage { json: result.to_string(), ..call });
+            }
             return Ok(());
         }
         let Some(imu) = cx.get(Self::IMU) else { return Ok(()) };

@@ -42,10 +42,38 @@ params! {
 ///   in:
 ///     detections: detect.detections
 ///     depth: {from: depth.depth, sync: exact}
-///     pose: {from: camera.poses, sync: interpolate}
+///     pose: {from: camera.pose, sync: interpolate}
 /// ```
 ///
 /// Latency: none.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use afferent_graph::{Node, NodeBench, OpenCx, Params, Timestamp};
+/// use afferent_messages::{
+///     Camera, Pose,
+///     vision::{Box2d, Depth, Detection, Detections, Detections3d},
+/// };
+/// use afferent_nodes_spatial::{Lift, LiftParams};
+///
+/// let params = LiftParams::from_values(&Default::default())?;
+/// let mut bench = NodeBench::new(Lift::open(params, &OpenCx::default())?);
+/// let camera = Camera::from_matrix(64, 48, [[50.0, 0.0, 31.5], [0.0, 50.0, 23.5], [0.0, 0.0, 1.0]]);
+/// let mut depth = Depth { camera: Some(Arc::new(camera)), ..Depth::default() };
+/// depth.reshape(64, 48)?.fill(2.0);
+/// bench.join(Lift::DEPTH, Timestamp::ZERO, depth);
+/// // A camera that looks straight up.
+/// bench.join(Lift::POSE, Timestamp::ZERO, Pose { frame_id: "world".to_owned(), ..Pose::default() });
+/// let bounds = Box2d::from_corners([27.0, 19.0], [37.0, 29.0]);
+/// let lamp = Detection { label: "lamp".into(), score: 0.9, bounds, track: None };
+/// let found = Detections { detections: vec![lamp], ..Detections::default() };
+/// let sent = bench.call(Lift::DETECTIONS, Timestamp::ZERO, found)?;
+/// let objects = sent[0].1.get::<Detections3d>().unwrap();
+/// // The middle is half of its width, 0.2 m, behind the surface.
+/// assert_eq!(objects.detections[0].position_m, [0.0, 0.0, 2.2]);
+/// # Ok::<(), afferent_graph::NodeError>(())
+/// ```
 pub struct Lift {
     params: LiftParams,
 }
@@ -104,17 +132,18 @@ impl Lift {
         let sigma = DVec3::new(across(0, width).max(least), across(1, height).max(least), along);
         let axes = ray_axes(view, position);
         let covariance = axes * DMat3::from_diagonal(sigma * sigma) * axes.transpose();
-        // The box of the world around the box of the camera.
-        let size = (view.rotation()
-            * DMat3::from_diagonal(DVec3::new(width, height, 2.0 * half_depth)))
-        .to_cols_array_2d();
-        let extent = |axis: usize| size.iter().map(|column| column[axis].abs()).fold(0.0, f64::max);
+        if !position.is_finite() || !covariance.is_finite() {
+            return None;
+        }
+        // Along each axis of the world: exact for an object of equal sides.
+        let size = DVec3::new(width, height, 2.0 * half_depth);
+        let size = (view.rotation() * DMat3::from_diagonal(size)).transpose().to_cols_array_2d();
         Some(Detection3d {
             label: found.label.clone(),
             score: found.score,
             position_m: position.to_array(),
             covariance_m2: covariance.transpose().to_cols_array_2d(),
-            size_m: [0, 1, 2].map(|axis| extent(axis) as f32),
+            size_m: size.map(|row| DVec3::from_array(row).length() as f32),
         })
     }
 }
@@ -136,6 +165,9 @@ fn shrunk(depth: &Depth) -> Result<Depth, NodeError> {
     let (width, height) = (depth.width(), depth.height());
     let step = width.max(height).div_ceil(MAX_COLUMNS).max(1);
     let (columns, rows) = (width / step, height / step);
+    if columns == 0 || rows == 0 {
+        return Ok(Depth::default());
+    }
     let values = depth.values.data::<f32>()?;
     let mut small = Depth {
         to_source: depth.to_source.after(&Affine::scale_and_shift([step as f64; 2], [0.0; 2])),
@@ -199,5 +231,64 @@ impl Node for Lift {
         let objects = Detections3d { frame_id: pose.frame_id.clone(), detections, view };
         cx.send(Self::OBJECTS, objects);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use afferent_graph::{NodeBench, ParamValues, Params, Timestamp};
+    use afferent_messages::vision::Box2d;
+
+    use super::*;
+    use crate::camera_view::tests::{depth, pose};
+
+    /// The objects of these boxes, with a depth of 2 m in the middle and of 4 m around it.
+    fn lift(boxes: &[Box2d]) -> Vec<Detection3d> {
+        let params = LiftParams::from_values(&ParamValues::new()).unwrap();
+        let mut bench = NodeBench::new(Lift::open(params, &OpenCx::default()).unwrap());
+        let near = |x: usize, y: usize| (2..6).contains(&x) && (2..4).contains(&y);
+        bench.join(Lift::DEPTH, Timestamp(0), depth(|x, y| if near(x, y) { 2.0 } else { 4.0 }));
+        bench.join(Lift::POSE, Timestamp(0), pose());
+        let detection = |bounds: &Box2d| Detection {
+            label: "box".into(),
+            score: 0.9,
+            bounds: *bounds,
+            track: None,
+        };
+        let detections = boxes.iter().map(detection).collect();
+        let found = Detections { detections, ..Detections::default() };
+        let sent = bench.call(Lift::DETECTIONS, Timestamp(0), found).unwrap();
+        sent[0].1.get::<Detections3d>().unwrap().detections.clone()
+    }
+
+    #[test]
+    fn an_object_lies_on_the_ray_behind_its_surface() {
+        let found = lift(&[Box2d::from_corners([30.0, 20.0], [50.0, 40.0])]);
+        // 20 pixels at 2 m and a focal length of 50 pixels are 0.8 m, of which at most 0.35 m count.
+        let expected = DVec3::new(1.0 + 2.35, 2.0, 1.5);
+        let position = DVec3::from_array(found[0].position_m);
+        assert!(position.distance(expected) < 1e-9, "{position}");
+        // The camera looks along x: far less certain there than across.
+        let deviation = [0, 1, 2].map(|axis| found[0].covariance_m2[axis][axis].sqrt());
+        assert!((deviation[0] - 0.6_f64.hypot(0.175)).abs() < 1e-9, "{deviation:?}");
+        assert!((deviation[1] - 0.08).abs() < 1e-9 && (deviation[2] - 0.08).abs() < 1e-9);
+        assert_eq!(found[0].size_m.map(|size| (size * 100.0).round()), [70.0, 80.0, 80.0]);
+    }
+
+    #[test]
+    fn a_box_at_the_border_is_less_certain() {
+        let inside = lift(&[Box2d::from_corners([10.0, 20.0], [30.0, 40.0])]);
+        let cut = lift(&[Box2d::from_corners([0.0, 20.0], [20.0, 40.0])]);
+        // y of the world is across the image.
+        assert!(cut[0].covariance_m2[1][1] > 4.0 * inside[0].covariance_m2[1][1]);
+        assert_eq!(lift(&[Box2d::from_corners([-90.0, 0.0], [-50.0, 10.0])]), [], "no depth");
+    }
+
+    #[test]
+    fn inputs_without_sync_are_refused() {
+        let params = LiftParams::from_values(&ParamValues::new()).unwrap();
+        let mut bench = NodeBench::new(Lift::open(params, &OpenCx::default()).unwrap());
+        let told = bench.call(Lift::POSE, Timestamp(0), pose()).unwrap_err().to_string();
+        assert!(told.contains("it must be joined with `detections`"), "{told}");
     }
 }

@@ -1,4 +1,4 @@
-//! Memory of a scene: what was seen where, as entities with components.
+//! Memory of a scene: entities with components.
 //!
 //! The state is a world of `bevy_ecs`. [`SceneMemory`] changes it; `observe.rs` associates what is seen
 //! with what is known, `answer.rs` finds objects and says where they are, `file.rs` keeps the entities
@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bevy_ecs::{
     entity::Entity,
-    query::{QueryState, Without},
+    query::{QueryData, QueryState, Without},
     world::World,
 };
 use glam::{DMat3, DQuat, DVec3};
@@ -24,11 +24,15 @@ use crate::frames::Rigid;
 pub use answer::{Answer, Candidate, Viewer};
 use components::Tentative;
 pub use components::{
-    Anchor, Bounded3d, Embedding, EntityRecord, LastImage, Name, Persistence, Position, Provenance,
-    Seen, SemanticLabel,
+    Anchor, Bounded3d, Embedding, EntityRecord, Name, Persistence, Position, Provenance, Seen,
+    SemanticLabel,
 };
 pub use file::{MemoryFile, MemoryFileError, Snapshot, read};
 pub use observe::ObserveSettings;
+
+/// Variances of the positions of places and of anchors, along each axis, in square meters.
+const PLACE_VARIANCE_M2: f64 = 0.01;
+const ANCHOR_VARIANCE_M2: f64 = 1e-4;
 
 /// A change of a memory, as files keep it.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -52,28 +56,29 @@ pub struct SceneMemory {
     next_id: u64,
     /// Map that positions of this session are in.
     map: u64,
-    /// Transform of the coordinates that come in to those of the map.
+    /// Transform from the frame of the input poses to the map.
     map_from_world: Rigid,
     changed: BTreeSet<u64>,
     removed: BTreeSet<u64>,
 }
 
-type RecordParts = (
-    &'static Persistence,
-    &'static Position,
-    &'static Seen,
-    &'static Provenance,
-    Option<&'static SemanticLabel>,
-    Option<&'static Bounded3d>,
-    Option<&'static Name>,
-    Option<&'static Anchor>,
-    Option<&'static LastImage>,
-    Option<&'static Embedding>,
-);
+/// Components of a record.
+#[derive(QueryData)]
+struct RecordParts {
+    persistence: &'static Persistence,
+    position: &'static Position,
+    seen: &'static Seen,
+    provenance: &'static Provenance,
+    label: Option<&'static SemanticLabel>,
+    bounds: Option<&'static Bounded3d>,
+    name: Option<&'static Name>,
+    anchor: Option<&'static Anchor>,
+    embedding: Option<&'static Embedding>,
+}
 
 impl SceneMemory {
-    /// An empty memory. Positions of this session are in the map `map`: 0 if the coordinates that come
-    /// in are the same in every session, otherwise a number of the session.
+    /// An empty memory. Positions of this session are in the map `map`: 0 if the frame of the input poses
+    /// is the same in every session, otherwise a number of the session.
     pub fn new(settings: ObserveSettings, map: u64) -> Self {
         let mut world = World::new();
         Self {
@@ -107,7 +112,7 @@ impl SceneMemory {
         self.map
     }
 
-    /// Transform of the coordinates that come in to those of the map.
+    /// Transform from the frame of the input poses to the map.
     pub fn map_from_world(&self) -> Rigid {
         self.map_from_world
     }
@@ -119,7 +124,7 @@ impl SceneMemory {
         records
     }
 
-    /// What a file needs to keep everything.
+    /// Snapshot of all confirmed entities, for a file.
     pub fn snapshot(&mut self) -> Snapshot {
         Snapshot { next_id: self.next_id, records: self.records() }
     }
@@ -169,52 +174,33 @@ impl SceneMemory {
         true
     }
 
-    /// Sets the last image of an object, as JPEG.
-    pub fn set_image(&mut self, id: u64, jpeg: Vec<u8>) {
-        if let Some(entity) = self.entities.get(&id) {
-            self.world.entity_mut(*entity).insert(LastImage(jpeg));
-            self.changed.insert(id);
-        }
-    }
-
     /// Adds an entity with a position and a time, and returns its number.
     pub fn remember(&mut self, name: &str, position_m: [f64; 3], at_ns: u64) -> u64 {
         let id = self.new_id();
+        let m = DVec3::from_array(self.map_from_world.apply(position_m));
+        let position =
+            Position::from_parts(m, DMat3::from_diagonal(DVec3::splat(PLACE_VARIANCE_M2)));
         let record = EntityRecord {
-            id,
-            position: Position::from_parts(
-                DVec3::from_array(self.map_from_world.apply(position_m)),
-                DMat3::from_diagonal(DVec3::splat(0.01)),
-            ),
-            seen: Seen { first_ns: at_ns, last_ns: at_ns, count: 1 },
-            provenance: Provenance { map: self.map },
-            label: None,
-            bounds: None,
             name: Some(Name(name.to_owned())),
-            anchor: None,
-            image: None,
-            embedding: None,
+            ..EntityRecord::new(id, position, at_ns, self.map)
         };
         self.insert(record);
         id
     }
 
-    /// A known place was recognized at a pose in the coordinates that come in.
+    /// Adds a recognized anchor, or enters the map of the session that knows it. The pose is in the frame of
+    /// the input poses.
     ///
-    /// If an earlier session knows the place, this session has found its map: all that it has seen
-    /// moves into it, and what comes in is transformed from now on. Returns true then. Otherwise the
-    /// place is added to the map.
+    /// If an earlier session knows the anchor, this session has found its map: all that it has seen
+    /// moves into it, and what comes in is transformed from now on. Returns true then.
     pub fn observe_anchor(&mut self, name: &str, world_from_anchor: &Rigid, at_ns: u64) -> bool {
-        let known = self.records().into_iter().find_map(|record| {
-            let anchor = record.anchor.as_ref().filter(|anchor| anchor.name == name)?;
-            let rotation_xyzw = anchor.rotation_xyzw;
-            Some((
-                record.id,
-                record.provenance.map,
-                Rigid { translation_m: record.position.m, rotation_xyzw },
-            ))
+        let known = self.records.iter(&self.world).filter_map(|parts| {
+            let anchor = parts.anchor.filter(|anchor| anchor.name == name)?;
+            let (translation_m, rotation_xyzw) = (parts.position.m, anchor.rotation_xyzw);
+            let pose = Rigid { translation_m, rotation_xyzw };
+            Some((parts.persistence.id, parts.provenance.map, pose))
         });
-        match known {
+        match known.min_by_key(|(id, ..)| *id) {
             Some((_, map, map_from_anchor)) if map != self.map => {
                 let found = map_from_anchor.then(&world_from_anchor.inverse());
                 self.enter_map(map, &found);
@@ -227,23 +213,13 @@ impl SceneMemory {
             None => {
                 let id = self.new_id();
                 let pose = self.map_from_world.then(world_from_anchor);
+                let variance = DMat3::from_diagonal(DVec3::splat(ANCHOR_VARIANCE_M2));
+                let position =
+                    Position::from_parts(DVec3::from_array(pose.translation_m), variance);
+                let anchor = Anchor { name: name.to_owned(), rotation_xyzw: pose.rotation_xyzw };
                 let record = EntityRecord {
-                    id,
-                    position: Position::from_parts(
-                        DVec3::from_array(pose.translation_m),
-                        DMat3::from_diagonal(DVec3::splat(1e-4)),
-                    ),
-                    seen: Seen { first_ns: at_ns, last_ns: at_ns, count: 1 },
-                    provenance: Provenance { map: self.map },
-                    label: None,
-                    bounds: None,
-                    name: None,
-                    anchor: Some(Anchor {
-                        name: name.to_owned(),
-                        rotation_xyzw: pose.rotation_xyzw,
-                    }),
-                    image: None,
-                    embedding: None,
+                    anchor: Some(anchor),
+                    ..EntityRecord::new(id, position, at_ns, self.map)
                 };
                 self.insert(record);
                 false
@@ -263,6 +239,7 @@ impl SceneMemory {
             })
             .map(|(id, entity)| (*id, *entity))
             .collect();
+        let mut ids = Vec::new();
         for (id, entity) in moved {
             let mut entity = self.world.entity_mut(entity);
             if let Some(mut position) = entity.get_mut::<Position>() {
@@ -275,10 +252,15 @@ impl SceneMemory {
                     * DQuat::from_array(anchor.rotation_xyzw);
                 anchor.rotation_xyzw = turned.to_array();
             }
+            if let Some(mut bounds) = entity.get_mut::<Bounded3d>() {
+                bounds.size_m = observe::turned(rotation, bounds.size_m);
+            }
             entity.insert(Provenance { map });
             self.changed.insert(id);
+            ids.push(Some(id));
         }
         (self.map, self.map_from_world) = (map, *map_from_world);
+        self.merge(&ids);
     }
 
     /// Counts a sighting of an entity.
@@ -307,32 +289,16 @@ impl SceneMemory {
     }
 }
 
-type RecordItem<'w> = (
-    &'w Persistence,
-    &'w Position,
-    &'w Seen,
-    &'w Provenance,
-    Option<&'w SemanticLabel>,
-    Option<&'w Bounded3d>,
-    Option<&'w Name>,
-    Option<&'w Anchor>,
-    Option<&'w LastImage>,
-    Option<&'w Embedding>,
-);
-
-fn record(
-    (persistence, position, seen, provenance, label, bounds, name, anchor, image, embedding): RecordItem<'_>,
-) -> EntityRecord {
+fn record(parts: RecordPartsItem<'_, '_>) -> EntityRecord {
     EntityRecord {
-        id: persistence.id,
-        position: *position,
-        seen: *seen,
-        provenance: *provenance,
-        label: label.cloned(),
-        bounds: bounds.copied(),
-        name: name.cloned(),
-        anchor: anchor.cloned(),
-        image: image.cloned(),
-        embedding: embedding.cloned(),
+        id: parts.persistence.id,
+        position: *parts.position,
+        seen: *parts.seen,
+        provenance: *parts.provenance,
+        label: parts.label.cloned(),
+        bounds: parts.bounds.copied(),
+        name: parts.name.cloned(),
+        anchor: parts.anchor.cloned(),
+        embedding: parts.embedding.cloned(),
     }
 }

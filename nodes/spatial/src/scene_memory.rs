@@ -10,11 +10,13 @@ use afferent_messages::{Pose, SceneUpdate, ToolMessage, Transforms, vision::Dete
 use crate::{
     camera_view::CameraView,
     frames::Rigid,
-    memory::{Change, MemoryFile, MemoryFileError, ObserveSettings, SceneMemory, Viewer},
+    memory::{Change, MemoryFile, MemoryFileError, ObserveSettings, SceneMemory, Snapshot, Viewer},
 };
 
 mod drawing;
 mod tools;
+
+use drawing::Drawing;
 
 choices! {
     /// Meaning of the frame of the poses from session to session.
@@ -51,9 +53,9 @@ params! {
 ///
 /// Objects come from `lift`, with their positions in the world. A detection near a known object of the
 /// same class is a sighting of it (Mahalanobis distance below 3); its position is filtered over all
-/// sightings. Other detections begin new objects, which count after `sightings` within `within`. An object that
-/// is not seen where it must be visible (in the view, near, large enough, nothing before it) loses
-/// its credit and is forgotten; one that is not looked at is kept.
+/// sightings. Other detections begin new objects, which count after `sightings` within `within`. An object
+/// that must be visible (in the view, near, large enough, not occluded) and is not detected becomes less
+/// likely, and is forgotten in the end. An object outside the view is kept.
 ///
 /// With `path`, the memory lasts. The file is a snapshot and a log of changes: a crash of the program
 /// loses at most the last second. `afferent memory FILE` lists it.
@@ -67,12 +69,39 @@ params! {
 ///
 /// | tool | arguments | result |
 /// |---|---|---|
-/// | `where_is` | `thing` | `found`, `phrase`, `distance_m`, `bearing_deg` (positive to the right), `age_s`, `count`, `on`, `stale` |
+/// | `where_is` | `thing` | `found`, `phrase`, `thing`, `id`, `position_m`, `distance_m`, `bearing_deg` (positive to the right), `age_s`, `count`, `on`, `stale` |
 /// | `what_is_here` | `distance_m` (3) | `phrase`, `things` |
-/// | `remember_this` | `name` | names the object in the middle of the view, or this place: `phrase` |
+/// | `remember_this` | `name` | names the object in the middle of the view, or this position: `id`, `phrase` |
 /// | `forget` | `thing` | `forgotten`, `phrase` |
 ///
 /// Latency: none.
+///
+/// ```
+/// use afferent_graph::{Node, NodeBench, OpenCx, Params, Timestamp};
+/// use afferent_messages::{
+///     ToolMessage,
+///     vision::{Detection3d, Detections3d},
+/// };
+/// use afferent_nodes_spatial::{SceneMemoryNode, SceneMemoryParams};
+///
+/// let params = SceneMemoryParams::from_values(&Default::default())?;
+/// let mut bench = NodeBench::new(SceneMemoryNode::open(params, &OpenCx::default())?);
+/// for image in 0..3 {
+///     let cup = Detection3d {
+///         label: "cup".into(),
+///         score: 0.8,
+///         position_m: [1.0, 2.0, 0.8],
+///         covariance_m2: [[0.01, 0.0, 0.0], [0.0, 0.01, 0.0], [0.0, 0.0, 0.01]],
+///         size_m: [0.1; 3],
+///     };
+///     let found = Detections3d { detections: vec![cup], ..Detections3d::default() };
+///     bench.call(SceneMemoryNode::OBJECTS, Timestamp(image * 200_000_000), found)?;
+/// }
+/// let call = ToolMessage { turn: 1, tool: "where_is".into(), json: "{\"thing\": \"my mug\"}".into() };
+/// let sent = bench.call(SceneMemoryNode::CALLS, Timestamp(1_000_000_000), call)?;
+/// assert!(sent[0].1.get::<ToolMessage>().unwrap().json.contains("\"position_m\":[1.0,2.0,0.8]"));
+/// # Ok::<(), afferent_graph::NodeError>(())
+/// ```
 pub struct SceneMemoryNode {
     memory: SceneMemory,
     file: Option<MemoryFile>,
@@ -83,6 +112,8 @@ pub struct SceneMemoryNode {
     frame_id: String,
     /// Time of the last write.
     published: Option<Timestamp>,
+    /// True if viewers do not know all entities: at first, and after a map was found.
+    draws_all: bool,
 }
 
 /// Time between writes to the file, and between updates of viewers.
@@ -102,7 +133,7 @@ ports! {
         in CALLS: ToolMessage, optional;
         /// One result per call.
         out RESULTS: ToolMessage, optional;
-        /// What has changed, at most twice a second, for viewers such as Foxglove.
+        /// Changes of the entities, at most twice a second, for viewers such as Foxglove.
         out SCENE: SceneUpdate, optional;
     }
 }
@@ -125,28 +156,46 @@ impl SceneMemoryNode {
     /// Writes and sends what has changed, at most twice a second, or `now`.
     fn publish(&mut self, cx: &mut Cx<'_>, now: bool) -> Result<(), NodeError> {
         let at = cx.at();
-        if !now && self.published.is_some_and(|last| at.since(last) < PUBLISH_EVERY) {
+        // The clock of a source may restart.
+        let is_due =
+            |last: Timestamp| at.since(last) >= PUBLISH_EVERY || last.since(at) >= PUBLISH_EVERY;
+        if !now && !self.published.is_none_or(is_due) {
             return Ok(());
         }
-        let is_first = self.published.replace(at).is_none();
+        self.published = Some(at);
         let changes = self.memory.take_changes();
-        if is_first {
-            // Viewers know nothing of what the file has.
-            let records = self.memory.records().into_iter();
-            let all: Vec<_> = records.map(|record| Change::Put(Box::new(record))).collect();
-            cx.send(Self::SCENE, drawing::scene_update(&all, &self.frame_id));
-        } else if !changes.is_empty() {
-            cx.send(Self::SCENE, drawing::scene_update(&changes, &self.frame_id));
-        }
-        if changes.is_empty() {
-            return Ok(());
-        }
+        self.send_scene(cx, &changes);
         let Some(file) = &self.file else { return Ok(()) };
-        let mut done = file.append(changes);
+        let mut done = Ok(());
+        if !changes.is_empty() {
+            done = file.append(changes);
+        }
         if file.needs_snapshot() {
             done = done.and(file.replace(self.memory.snapshot()));
         }
         done.map_err(|error| file_error(&self.params, &error))
+    }
+
+    /// Sends the changes to viewers, or all entities if they know nothing yet.
+    fn send_scene(&mut self, cx: &mut Cx<'_>, changes: &[Change]) {
+        if self.frame_id.is_empty() {
+            return;
+        }
+        let drawing = Drawing {
+            frame_id: &self.frame_id,
+            map: self.memory.map(),
+            world_from_map: self.memory.map_from_world().inverse(),
+        };
+        let update = if std::mem::take(&mut self.draws_all) {
+            let records = self.memory.records().into_iter();
+            let all: Vec<_> = records.map(|record| Change::Put(Box::new(record))).collect();
+            drawing.update(&all)
+        } else {
+            drawing.update(changes)
+        };
+        if update != SceneUpdate::default() {
+            cx.send(Self::SCENE, update);
+        }
     }
 }
 
@@ -181,12 +230,7 @@ impl Node for SceneMemoryNode {
             max_objects: params.max_objects,
             max_age: Duration::from_secs_f64(params.max_age * 86_400.0),
         };
-        let map = match params.frame {
-            MapFrame::Fixed => 0,
-            MapFrame::Session => start.unix_ns,
-        };
-        let mut memory = SceneMemory::new(settings, map);
-        let mut file = None;
+        let (mut file, mut snapshot) = (None, Snapshot::default());
         if let Some(path) = params.path.as_deref() {
             let opened = MemoryFile::open(path).map_err(|error| file_error(&params, &error))?;
             let content = opened.1;
@@ -197,9 +241,16 @@ impl Node for SceneMemoryNode {
                     content.cut_bytes
                 );
             }
-            memory.restore(content.snapshot);
+            snapshot = content.snapshot;
             file = Some(opened.0);
         }
+        let last_map = snapshot.records.iter().map(|record| record.provenance.map).max();
+        let map = match params.frame {
+            MapFrame::Fixed => 0,
+            MapFrame::Session => last_map.unwrap_or(0) + 1,
+        };
+        let mut memory = SceneMemory::new(settings, map);
+        memory.restore(snapshot);
         Ok(Self {
             memory,
             file,
@@ -208,6 +259,7 @@ impl Node for SceneMemoryNode {
             viewer: None,
             frame_id: String::new(),
             published: None,
+            draws_all: true,
         })
     }
 
@@ -221,11 +273,20 @@ impl Node for SceneMemoryNode {
             return Ok(());
         } else if let Some(anchors) = cx.get(Self::ANCHORS) {
             for anchor in &anchors.transforms {
+                if !self.frame_id.is_empty() && anchor.frame_id != self.frame_id {
+                    let (name, found) = (&anchor.child_frame_id, &anchor.frame_id);
+                    let reason = format!(
+                        "{name}: its parent is {found:?}; it must be {:?}, the frame of the poses",
+                        self.frame_id
+                    );
+                    return Err(NodeError::InvalidInput { port: "anchors".into(), reason });
+                }
                 let pose = Rigid {
                     translation_m: anchor.translation_m,
                     rotation_xyzw: anchor.rotation_xyzw,
                 };
                 if self.memory.observe_anchor(&anchor.child_frame_id, &pose, at_ns) {
+                    self.draws_all = true;
                     tracing::info!(
                         "{}: recognized; this is the map of an earlier session",
                         anchor.child_frame_id
@@ -233,18 +294,121 @@ impl Node for SceneMemoryNode {
                 }
             }
         } else if let Some(call) = cx.get(Self::CALLS).cloned() {
-            if !tools::TOOLS.contains(&call.tool.as_str()) {
-                return Ok(());
-            }
             let viewer = self.viewer.map(|world_from_camera| Viewer { world_from_camera });
-            let result = tools::run(&mut self.memory, &call, viewer.as_ref(), at_ns);
-            let json = result.unwrap_or_else(|reason| serde_json::json!({"error": reason}));
-            cx.send(Self::RESULTS, ToolMessage { json: json.to_string(), ..call });
+            if let Some(result) = tools::run(&mut self.memory, &call, viewer.as_ref(), at_ns) {
+                let json = result.unwrap_or_else(|reason| serde_json::json!({"error": reason}));
+                cx.send(Self::RESULTS, ToolMessage { json: json.to_string(), ..call });
+            }
         }
         self.publish(cx, false)
     }
 
     fn finish(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
         self.publish(cx, true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use afferent_graph::{NodeBench, ParamValue, ParamValues, Params};
+    use afferent_messages::vision::Detection3d;
+
+    use super::*;
+
+    fn open(path: Option<PathBuf>, frame: &str) -> Result<NodeBench<SceneMemoryNode>, NodeError> {
+        let mut values: ParamValues =
+            [("frame".to_owned(), ParamValue::Text(frame.to_owned()))].into();
+        values.extend(path.map(|path| ("path".to_owned(), ParamValue::Path(path))));
+        let params = SceneMemoryParams::from_values(&values).unwrap();
+        let cx = OpenCx::with_service(SessionStart::VIRTUAL);
+        SceneMemoryNode::open(params, &cx).map(NodeBench::new)
+    }
+
+    /// Sees a cup at `x` in four images from `start_s`; returns the updates of the scene.
+    fn see(bench: &mut NodeBench<SceneMemoryNode>, start_s: i64, x: f64) -> Vec<SceneUpdate> {
+        let mut updates = Vec::new();
+        for image in 0..4 {
+            let cup = Detection3d {
+                label: "cup".into(),
+                score: 0.8,
+                position_m: [x, 0.0, 1.0],
+                covariance_m2: [[0.01, 0.0, 0.0], [0.0, 0.01, 0.0], [0.0, 0.0, 0.01]],
+                size_m: [0.1; 3],
+            };
+            let frame_id = "world".to_owned();
+            let found = Detections3d { frame_id, detections: vec![cup], view: None };
+            let at = Timestamp(start_s * 1_000_000_000 + image * 300_000_000);
+            let sent = bench.call(SceneMemoryNode::OBJECTS, at, found).unwrap();
+            updates.extend(sent.iter().filter_map(|(_, packet)| packet.get().cloned()));
+        }
+        updates
+    }
+
+    fn ask(bench: &mut NodeBench<SceneMemoryNode>, at_s: i64, tool: &str, json: &str) -> String {
+        let call = ToolMessage { turn: 1, tool: tool.into(), json: json.into() };
+        let sent = bench.call(SceneMemoryNode::CALLS, Timestamp(at_s * 1_000_000_000), call);
+        let sent = sent.unwrap();
+        sent.first().map_or_else(String::new, |(_, packet)| {
+            packet.get::<ToolMessage>().unwrap().json.clone()
+        })
+    }
+
+    const CUP: &str = "{\"thing\": \"the cup\"}";
+
+    #[test]
+    fn tools_answer_from_what_was_seen() {
+        let mut bench = open(None, "fixed").unwrap();
+        assert!(ask(&mut bench, 0, "where_is", CUP).contains("I have not seen the cup."));
+        see(&mut bench, 1, 3.0);
+        let pose = Pose { orientation_xyzw: [-0.5, 0.5, -0.5, 0.5], ..Pose::default() };
+        bench.call(SceneMemoryNode::POSE, Timestamp(3_000_000_000), pose).unwrap();
+        let found = ask(&mut bench, 4, "where_is", CUP);
+        assert!(found.contains("The cup is about three meters straight ahead."), "{found}");
+        assert!(found.contains("\"distance_m\":3.0") && found.contains("\"age_s\":2"), "{found}");
+        let here = ask(&mut bench, 4, "what_is_here", "{\"distance_m\": 5}");
+        assert!(here.contains("I know a cup here."), "{here}");
+        let named = ask(&mut bench, 4, "remember_this", "{\"name\": \"the entrance\"}");
+        assert!(named.contains("I will remember this place as the entrance."), "{named}");
+        let forgotten = ask(&mut bench, 5, "forget", CUP);
+        assert!(forgotten.contains("\"forgotten\":1"), "{forgotten}");
+        assert!(ask(&mut bench, 5, "where_is", CUP).contains("\"found\":false"));
+        assert!(ask(&mut bench, 5, "where_is", "{}").contains("argument thing is missing"));
+        assert_eq!(ask(&mut bench, 5, "set_timer", "{}"), "", "a tool of another node");
+    }
+
+    #[test]
+    fn a_file_lasts_and_other_sessions_are_stale() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("scene.memory");
+        let mut bench = open(Some(path.clone()), "session").unwrap();
+        see(&mut bench, 1, 3.0);
+        bench.finish(Timestamp(3_000_000_000)).unwrap();
+        drop(bench);
+        let mut bench = open(Some(path.clone()), "session").unwrap();
+        let found = ask(&mut bench, 60, "where_is", CUP);
+        assert!(found.contains("\"stale\":true"), "{found}");
+        drop(bench);
+        let mut bench = open(Some(path.clone()), "fixed").unwrap();
+        assert!(ask(&mut bench, 60, "where_is", CUP).contains("\"stale\":true"));
+        drop(bench);
+        std::fs::write(&path, "something else").unwrap();
+        let told = open(Some(path), "fixed").err().unwrap().to_string();
+        assert!(told.contains("scene.memory: it is not a file of a scene memory"), "{told}");
+    }
+
+    #[test]
+    fn viewers_get_changes_also_after_the_clock_has_restarted() {
+        let mut bench = open(None, "fixed").unwrap();
+        assert_eq!(ask(&mut bench, 0, "what_is_here", "{}").contains("where I am"), true);
+        let labels = |updates: &[SceneUpdate]| -> Vec<String> {
+            let entities = updates.iter().flat_map(|update| &update.entities);
+            entities.map(|entity| format!("{} {}", entity.id, entity.label)).collect()
+        };
+        let first = see(&mut bench, 100, 3.0);
+        assert!(labels(&first).contains(&"1 cup".to_owned()), "{first:?}");
+        let again = see(&mut bench, 10, 9.0);
+        assert!(labels(&again).iter().any(|label| label.ends_with("cup")), "{again:?}");
     }
 }

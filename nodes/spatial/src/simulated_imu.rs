@@ -84,7 +84,8 @@ impl SimulatedImu {
     /// `world_from_imu` at a time in seconds.
     fn orientation(&self, seconds: f64) -> DQuat {
         let phase = self.phase(seconds);
-        let turn = 0.6 * (0.15 * seconds).sin();
+        let since = (seconds - self.params.rest.as_secs_f64()).max(0.0);
+        let turn = 0.6 * (0.15 * since).sin();
         let sway = 0.06 * (TAU * phase / 2.0).sin();
         let nod = 0.04 * (TAU * phase).sin();
         DQuat::from_rotation_z(turn) * DQuat::from_rotation_y(nod) * DQuat::from_rotation_x(sway)

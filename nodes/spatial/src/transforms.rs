@@ -6,7 +6,7 @@ use afferent_graph::{Cx, Node, NodeError, OpenCx, Port, Timestamp, params, ports
 use afferent_messages::{Pose, Transform, Transforms as Message};
 
 use crate::{
-    frames::{FrameError, Frames},
+    frames::{FrameError, Frames, Rigid},
     static_frames,
 };
 
@@ -19,20 +19,21 @@ params! {
         pub to: String = "world";
         /// Frame whose poses are sent.
         pub from: String = "camera";
-        /// Frame that the poses on the input `poses` are of.
+        /// Child frame of the poses on the input `poses`.
         pub child: String = "body";
-        /// Time for which transforms are kept, and for which a time waits for the others.
+        /// Time for which transforms are kept, and longest time for which a pose waits for them.
         pub keep: Duration = "10s", range 0.01..=3600.0;
     }
 }
 
-/// Keeps a tree of coordinate frames, and sends the pose of one frame in another: `to_from_from`.
+/// Keeps a tree of coordinate frames, and sends the pose of the frame `from` in the frame `to`:
+/// `world_from_camera` by default.
 ///
-/// Transforms come from three sources: the file `frames`, ROS (`/tf`, `/tf_static`) or a recording on
-/// `transforms`, and the poses of a body, such as a headset, on `poses`. Each time a moving transform
+/// Transforms come from the file `frames`, from ROS or a recording on `transforms` and `static`, and from the
+/// poses of a body, such as a headset, on `poses`. Each time a moving transform
 /// arrives, the pose at its time is sent; the other transforms of the path are interpolated at that
 /// time. Nothing is extrapolated: if one of them is not known yet, the time waits for it, up to `keep`.
-/// Times that waited in vain are counted, with the reason, in a warning.
+/// Poses that could not be computed are counted in a warning, with the reason.
 ///
 /// ```yaml
 /// # frames.yaml: each child frame in its parent
@@ -78,6 +79,8 @@ ports! {
     impl Transforms {
         /// Transforms, as of `/tf` of ROS.
         in TRANSFORMS: Message, optional;
+        /// Transforms that hold at all times, as of `/tf_static` of ROS.
+        in STATIC: Message, optional;
         /// Poses of the frame `child`.
         in POSES: Pose, optional;
         /// Pose of the frame `from` in the frame `to`, in the order of time.
@@ -88,12 +91,10 @@ ports! {
 impl Transforms {
     /// Adds a transform, and queues its time.
     fn push(&mut self, transform: &Transform, port: &'static str) -> Result<(), NodeError> {
-        self.frames.push(transform).map_err(|error| NodeError::InvalidInput {
-            port: port.into(),
-            reason: error.to_string(),
-        })?;
+        self.frames.push(transform).map_err(|error| invalid(port, &error))?;
         let at = transform.at;
-        if self.last.is_some_and(|last| last.since(at) > self.params.keep) {
+        let newest = self.waiting.back().copied().max(self.last);
+        if newest.is_some_and(|newest| newest.since(at) > self.params.keep) {
             // The clock of the source has restarted.
             (self.last, self.waiting) = (None, VecDeque::new());
         }
@@ -104,7 +105,7 @@ impl Transforms {
         {
             if self.waiting.len() >= MAX_WAITING {
                 self.waiting.pop_front();
-                self.missed += 1;
+                self.miss("too many times wait for a transform");
             }
             self.waiting.push_back(at);
         }
@@ -129,21 +130,25 @@ impl Transforms {
                     if newest.since(at) <= self.params.keep {
                         return;
                     }
-                    self.miss(&error);
+                    self.miss(&error.to_string());
                 }
-                Err(error) => self.miss(&error),
+                Err(error) => self.miss(&error.to_string()),
             }
             self.waiting.pop_front();
         }
     }
 
-    fn miss(&mut self, error: &FrameError) {
+    fn miss(&mut self, reason: &str) {
         self.missed += 1;
         // The first, the tenth, the hundredth.
         if self.missed.ilog10() != (self.missed - 1).checked_ilog10().unwrap_or(u32::MAX) {
-            tracing::warn!("no pose at {} times so far: {error}", self.missed);
+            tracing::warn!("no pose at {} times so far: {reason}", self.missed);
         }
     }
+}
+
+fn invalid(port: &'static str, error: &FrameError) -> NodeError {
+    NodeError::InvalidInput { port: port.into(), reason: error.to_string() }
 }
 
 impl Node for Transforms {
@@ -176,6 +181,14 @@ impl Node for Transforms {
                 rotation_xyzw: pose.orientation_xyzw,
             };
             self.push(&transform, Self::POSES.name())?;
+        } else if let Some(message) = cx.get(Self::STATIC) {
+            for transform in &message.transforms {
+                let Transform { frame_id, child_frame_id, translation_m, rotation_xyzw, .. } =
+                    transform;
+                let rigid = Rigid { translation_m: *translation_m, rotation_xyzw: *rotation_xyzw };
+                let added = self.frames.set_static(frame_id, child_frame_id, rigid);
+                added.map_err(|error| invalid(Self::STATIC.name(), &error))?;
+            }
         } else if let Some(message) = cx.get(Self::TRANSFORMS) {
             for transform in &message.transforms {
                 self.push(transform, Self::TRANSFORMS.name())?;
@@ -234,6 +247,14 @@ mod tests {
         // The clock restarts.
         assert_eq!(sent(&mut bench, message(-60_000, "world", "body", 1.0)), []);
         assert_eq!(sent(&mut bench, message(-60_000, "body", "camera", 1.0)), [(-60_000, 2.0)]);
+    }
+
+    #[test]
+    fn static_transforms_hold_at_all_times() {
+        let mut bench = transforms();
+        let camera = message(0, "body", "camera", 1.0);
+        assert!(bench.call(Transforms::STATIC, Timestamp(0), camera).unwrap().is_empty());
+        assert_eq!(sent(&mut bench, message(90_000, "world", "body", 2.0)), [(90_000, 3.0)]);
     }
 
     #[test]

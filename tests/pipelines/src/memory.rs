@@ -121,12 +121,45 @@ fn steps_are_counted_and_spoken_after_the_wake_word() {
     let steps = |node: &str| {
         let of_node =
             sent.iter().filter(|sent| sent.node == node && sent.packet.header.at <= asked);
-        of_node.filter_map(|sent| sent.packet.get::<Activity>()).last().unwrap().steps
+        of_node.filter_map(|sent| sent.packet.get::<Activity>()).next_back().unwrap().steps
     };
     let (truth, counted) = (steps("imu"), steps("activity"));
     println!("{counted} of {truth} steps");
     assert!(counted.abs_diff(truth) * 100 <= truth * 3, "{counted} of {truth}");
-    assert_eq!(texts(&sent, "intents")[0], format!("you have made {counted} steps."));
+    assert_eq!(texts(&sent, "intents")[0], format!("You have taken {counted} steps."));
+}
+
+#[test]
+fn glasses_answer_by_the_memory_the_image_and_the_sensor() {
+    let folder = tempfile::tempdir().unwrap();
+    let set = files(folder.path());
+    let set: Vec<&str> = set.iter().map(String::as_str).collect();
+    let nodes = &["turns", "intents", "describe", "llm"];
+    let (sent, _) = run_pipeline("glasses_assistant.yaml", &set, nodes, &services());
+    let asked = ["where is the lamp", "what do you see", "how many steps did i take"];
+    assert_eq!(texts(&sent, "turns"), asked);
+    let (intents, describe) = (texts(&sent, "intents"), texts(&sent, "describe"));
+    println!("{intents:?} {describe:?}");
+    assert!(intents[0].contains("lamp is about"), "{intents:?}");
+    assert!(intents.iter().any(|text| text.starts_with("You have taken ")), "{intents:?}");
+    assert!(describe.iter().any(|text| text.starts_with("I see ")), "{describe:?}");
+}
+
+#[test]
+fn a_headset_remembers_with_the_poses_of_its_body() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("headset.memory");
+    let set = format!("memory.path={}", path.display());
+    run_pipeline("headset.yaml", &[&set], &["memory"], &services());
+    let records = read(&path).unwrap().snapshot.records;
+    let objects = walk();
+    let near = objects.iter().filter(|object| {
+        let is_near = |record: &&EntityRecord| {
+            class(record) == object.label && distance(object.middle_m, record.position.m) < 0.5
+        };
+        records.iter().any(|record| is_near(&record))
+    });
+    assert!(near.count() >= 25, "{records:?}");
 }
 
 fn graph(set: Vec<String>) -> CheckedGraph {

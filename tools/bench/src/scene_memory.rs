@@ -14,7 +14,7 @@ use afferent_nodes_spatial::{
         SceneMemory, Seen, SemanticLabel, Snapshot,
     },
 };
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 
 use crate::{
     table::{Table, format_number},
@@ -27,13 +27,13 @@ use crate::{
 /// |---|---|
 /// | where_is | a call of the node: from the tool call to its result |
 /// | observe | a call of the node with the objects of an image |
-/// | snapshot | the part of a snapshot that holds up the node: a copy of all entities |
-/// | write | the part in the background: coding, writing to the disk, and replacing the file |
+/// | snapshot | a copy of all entities, which blocks the node |
+/// | write | in the background: encoding, writing to the disk, and replacing the file |
 /// | open | reading the file |
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
     /// Number of entities, of 80 classes, with vectors of 128 values.
-    #[arg(long, default_value_t = 10_000)]
+    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..))]
     entities: u64,
     /// Objects of an image.
     #[arg(long, default_value_t = 10)]
@@ -77,7 +77,7 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Table>> {
     }
 
     let values = [("path".to_owned(), ParamValue::Path(path))].into();
-    let params = SceneMemoryParams::from_values(&values)?;
+    let params = SceneMemoryParams::from_values(&values).map_err(|error| anyhow!("{error:?}"))?;
     let cx = OpenCx::with_service(SessionStart::VIRTUAL);
     let mut bench = NodeBench::new(SceneMemoryNode::open(params, &cx)?);
     for round in 0..options.rounds {
@@ -132,7 +132,6 @@ fn record(id: u64, random: &mut fastrand::Rng) -> EntityRecord {
         bounds: Some(Bounded3d { size_m: [0.2; 3] }),
         name: None,
         anchor: None,
-        image: None,
         embedding: Some(Embedding((0..VECTOR_LEN).map(|_| random.f32()).collect())),
     }
 }

@@ -5,7 +5,7 @@
 Runs pipelines/scene_memory.yaml on its walk, once for each question. The phrasings are of the test split of the
 questions of the language model (tools/zoo/llm/phrases/tools.txt), the voices those that no model was
 trained with. An answer is right if it is about the object, and its direction is within 30 degrees of that of the
-nearest such object, from where the camera is then. With `--text`, counts how many phrasings the grammar knows.
+nearest such object, from the pose of the camera at that time.
 """
 import argparse
 import json
@@ -20,8 +20,8 @@ import paths
 sys.path += [os.path.join(paths.ZOO, "asr"), os.path.join(paths.ZOO, "llm")]
 QUESTIONS, SEED = 20, 7700
 RIGHT_DEG = 30
-# Time of the question: what was seen before it is known.
-FIRST_S, LAST_S = 20, 52
+# Time of the question, after all rooms were seen.
+FIRST_S, LAST_S = 54, 57
 LEAD_S, TAIL_S = 0.5, 2.0
 
 
@@ -112,9 +112,7 @@ def main():
         heard = [event["text"] for event in events if event["node"] == "turns"]
         results = [json.loads(event["json"]) for event in events if event["node"] == "memory"]
         result = results[0] if results else {}
-        # Objects that were not seen yet cannot be known.
-        known = [thing for thing in objects if thing["room"] * 20 < start + length]
-        expected = bearings(known, label, trajectory, start + length)
+        expected = bearings(objects, label, trajectory, start + length)
         off = abs((result.get("bearing_deg", 999) - expected[0] + 180) % 360 - 180)
         is_right = result.get("thing") == label and off <= RIGHT_DEG
         right += is_right

@@ -19,7 +19,7 @@ pub struct Detections3d {
     pub frame_id: String,
     /// The objects.
     pub detections: Vec<Detection3d>,
-    /// What the camera showed, if known. An object that lies in the view and was not found may be
+    /// View of the camera, if known. An object that lies in the view and was not found may be
     /// gone.
     pub view: Option<View>,
 }

@@ -56,17 +56,24 @@ impl Intents {
     fn parse(text: &str) -> Result<Self, String> {
         let File { slots: lists, intents } =
             serde_saphyr::from_str(text).map_err(|error| error.to_string())?;
-        if let Some((slot, _)) = lists.iter().find(|(_, values)| values.is_empty()) {
-            return Err(format!("slot {slot} has no values"));
+        for (slot, values) in &lists {
+            if values.is_empty() {
+                return Err(format!("slot {slot} has no values"));
+            }
+            if let Some(value) = values.iter().find(|value| normalized(value).is_empty()) {
+                return Err(format!("slot {slot}: value {value:?} has no letters or digits"));
+            }
         }
         let intent = |(name, spec): (String, IntentSpec)| {
             if spec.phrases.is_empty() {
                 return Err(format!("intent {name} has no phrases"));
             }
             let templates = spec.phrases.iter().map(|phrase| Template::new(phrase, &lists));
-            let templates = templates.collect::<Result<_, _>>();
+            let templates: Result<Vec<_>, _> = templates.collect();
+            let templates = templates.map_err(|reason| format!("intent {name}: {reason}"))?;
+            spec.check(&templates).map_err(|reason| format!("intent {name}: {reason}"))?;
             Ok(Intent {
-                templates: templates.map_err(|reason| format!("intent {name}: {reason}"))?,
+                templates,
                 tool: spec.tool.unwrap_or(name),
                 rename: spec.rename,
                 arguments: spec.arguments,
@@ -77,39 +84,45 @@ impl Intents {
         Ok(Self { intents, lists })
     }
 
-    /// Tool and arguments of a sentence. Of several matches, the one with the fewest words that its
-    /// template does not name wins, then the first in the order of the names.
-    pub(super) fn call(&self, sentence: &str) -> Option<(&str, Map<String, Value>)> {
+    /// The intent of a sentence, and the arguments of its tool. Of several matches, the one with the fewest
+    /// words that its template does not name wins, then the first in the order of the names.
+    pub(super) fn call(&self, sentence: &str) -> Option<(usize, Map<String, Value>)> {
         let sentence = normalized(sentence);
-        let mut best: Option<(&Intent, Match<'_>)> = None;
-        for intent in &self.intents {
+        let mut best: Option<(usize, Match<'_>)> = None;
+        for (index, intent) in self.intents.iter().enumerate() {
             let templates = intent.templates.iter();
             for found in templates.filter_map(|template| template.matches(&sentence, &self.lists)) {
                 if best.as_ref().is_none_or(|(_, best)| found.open_words < best.open_words) {
-                    best = Some((intent, found));
+                    best = Some((index, found));
                 }
             }
         }
-        let (intent, Match { slots, .. }) = best?;
+        let (index, Match { slots, .. }) = best?;
+        let intent = &self.intents[index];
         let mut arguments = intent.arguments.clone();
         arguments.extend(slots.into_iter().map(|(slot, value)| {
             let name = intent.rename.get(slot).map_or(slot, String::as_str);
             (name.to_owned(), value.into())
         }));
-        Some((&intent.tool, arguments))
+        Some((index, arguments))
+    }
+
+    /// Tool of an intent.
+    pub(super) fn tool(&self, intent: usize) -> &str {
+        self.intents.get(intent).map_or("", |intent| &intent.tool)
     }
 
     /// Sentence for the result of a tool: that of the intent with its `{fields}` filled in, or the
     /// field `phrase` of the result.
     ///
     /// # Errors
-    /// What is missing.
-    pub(super) fn say(&self, tool: &str, result: &Map<String, Value>) -> Result<String, String> {
+    /// The missing field.
+    pub(super) fn say(&self, intent: usize, result: &Map<String, Value>) -> Result<String, String> {
         if let Some(error) = result.get("error") {
             return Err(error.as_str().map_or_else(|| error.to_string(), str::to_owned));
         }
-        let intent = self.intents.iter().find(|intent| intent.tool == tool);
-        let Some(template) = intent.and_then(|intent| intent.say.as_deref()) else {
+        let Some(template) = self.intents.get(intent).and_then(|intent| intent.say.as_deref())
+        else {
             let phrase = result.get("phrase").and_then(Value::as_str);
             return phrase.map(str::to_owned).ok_or_else(|| {
                 "the result has no field \"phrase\"; set `say` of its intent".to_owned()
@@ -118,7 +131,7 @@ impl Intents {
         let mut said = String::new();
         let mut rest = template;
         while let Some((before, after)) = rest.split_once('{') {
-            let (field, after) = after.split_once('}').ok_or("`}` is missing in `say`")?;
+            let (field, after) = after.split_once('}').ok_or(NO_END)?;
             let value =
                 result.get(field).ok_or_else(|| format!("the result has no field {field:?}"))?;
             said.push_str(before);
@@ -127,6 +140,24 @@ impl Intents {
         }
         said.push_str(rest);
         Ok(said)
+    }
+}
+
+const NO_END: &str = "`}` is missing in `say`";
+
+impl IntentSpec {
+    /// # Errors
+    /// The fault of `say` or `rename`.
+    fn check(&self, templates: &[Template]) -> Result<(), String> {
+        let mut rest = self.say.as_deref().unwrap_or_default();
+        while let Some((_, after)) = rest.split_once('{') {
+            rest = after.split_once('}').ok_or(NO_END)?.1;
+        }
+        let has_slot = |name: &String| templates.iter().any(|template| template.has_slot(name));
+        match self.rename.keys().find(|name| !has_slot(name)) {
+            Some(name) => Err(format!("`rename` names {name}, which is no slot of its phrases")),
+            None => Ok(()),
+        }
     }
 }
 
@@ -146,9 +177,8 @@ intents:
     fn the_most_specific_template_wins() {
         let intents = Intents::parse(FILE).unwrap();
         let call = |sentence: &str| {
-            intents
-                .call(sentence)
-                .map(|(tool, arguments)| format!("{tool} {}", Value::Object(arguments)))
+            let (intent, arguments) = intents.call(sentence)?;
+            Some(format!("{} {}", intents.tool(intent), Value::Object(arguments)))
         };
         assert_eq!(call("Where is my cat?").unwrap(), "where_is {\"thing\":\"my cat\"}");
         assert_eq!(call("where is my home").unwrap(), "navigate {\"to\":\"home\"}");
@@ -160,13 +190,17 @@ intents:
     #[test]
     fn results_become_sentences() {
         let intents = Intents::parse(FILE).unwrap();
-        let say = |tool: &str, json: &str| intents.say(tool, &serde_json::from_str(json).unwrap());
-        assert_eq!(say("where_is", "{\"phrase\": \"here.\"}").unwrap(), "here.");
-        let said = say("navigate", "{\"distance\": 12, \"unit\": \"meters\"}");
+        let say = |sentence: &str, json: &str| {
+            let (intent, _) = intents.call(sentence).unwrap();
+            intents.say(intent, &serde_json::from_str(json).unwrap())
+        };
+        let (cat, home) = ("where is my cat", "where is my home");
+        assert_eq!(say(cat, "{\"phrase\": \"here.\"}").unwrap(), "here.");
+        let said = say(home, "{\"distance\": 12, \"unit\": \"meters\"}");
         assert_eq!(said.unwrap(), "it is 12 meters away.");
-        assert_eq!(say("navigate", "{}").unwrap_err(), "the result has no field \"distance\"");
-        assert_eq!(say("where_is", "{\"error\": \"no pose\"}").unwrap_err(), "no pose");
-        assert!(say("where_is", "{}").unwrap_err().contains("set `say`"));
+        assert_eq!(say(home, "{}").unwrap_err(), "the result has no field \"distance\"");
+        assert_eq!(say(cat, "{\"error\": \"no pose\"}").unwrap_err(), "no pose");
+        assert!(say(cat, "{}").unwrap_err().contains("set `say`"));
     }
 
     #[test]
@@ -179,5 +213,9 @@ intents:
         check("intents: {a: {phrases: []}}", "intent a has no phrases");
         check("intents: {a: {phrase: [b]}}", "phrase");
         check("{slots: {b: []}, intents: {}}", "slot b has no values");
+        check("{slots: {b: ['?']}, intents: {}}", "slot b: value \"?\" has no letters or digits");
+        check("intents: {a: {phrases: [b], say: 'x {y'}}", "intent a: `}` is missing in `say`");
+        let rename = "intents: {a: {phrases: ['b {c}'], rename: {d: e}}}";
+        check(rename, "intent a: `rename` names d, which is no slot of its phrases");
     }
 }

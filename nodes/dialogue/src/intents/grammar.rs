@@ -1,10 +1,10 @@
 //! Grammar of sentences: templates that become regular expressions.
 
-use std::collections::BTreeMap;
+use std::{cmp::Reverse, collections::BTreeMap};
 
 use regex::Regex;
 
-/// Longest template, and most regular expressions of a file, so that a mistake does not fill the memory.
+/// Longest template in characters, so that a mistake does not fill the memory.
 const MAX_TEMPLATE_CHARS: usize = 1000;
 
 /// Words before and after a question that say nothing, such as "please", "can you tell me" and "now".
@@ -101,6 +101,11 @@ impl Template {
         let pattern = format!("^(?:(?:{lead}) )*(?:{pattern})(?: (?:{tail}))*$");
         let pattern = Regex::new(&pattern).map_err(|error| format!("{template:?}: {error}"))?;
         Ok(Self { pattern, slots: parser.slots, wildcards: parser.wildcards })
+    }
+
+    /// True if the template has the slot.
+    pub(super) fn has_slot(&self, name: &str) -> bool {
+        self.slots.iter().any(|slot| slot == name)
     }
 
     /// Matches a whole sentence, which is [`normalized`].
@@ -207,8 +212,10 @@ impl Parser<'_> {
         self.rest = rest;
         Ok(match self.lists.get(name) {
             Some(values) => {
-                let values: Vec<_> =
+                let mut values: Vec<_> =
                     values.iter().map(|value| regex::escape(&normalized(value))).collect();
+                // "ball bearing" before "ball".
+                values.sort_by_key(|value| Reverse(value.len()));
                 format!(r"(?P<{name}>(?:{})\b)", values.join("|"))
             }
             // The shortest that fits, so that the words after it are not in it.

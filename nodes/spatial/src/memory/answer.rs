@@ -4,13 +4,13 @@ use std::{cmp::Ordering, collections::BTreeMap, f64::consts::PI, sync::Arc, time
 
 use glam::{DQuat, DVec3};
 
-use super::{EntityRecord, Position, SceneMemory};
+use super::{EntityRecord, Position, RecordPartsItem, SceneMemory};
 use crate::frames::Rigid;
 
-/// Where the person, or the robot, is that asks.
+/// Pose of the camera of the user or robot that asks.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Viewer {
-    /// `world_from_camera`, in the coordinates that come in.
+    /// `world_from_camera`, in the frame of the input poses.
     pub world_from_camera: Rigid,
 }
 
@@ -27,6 +27,8 @@ pub struct Answer {
     pub distance_m: Option<f64>,
     /// Angle from where the viewer looks, in degrees from −180 to 180, positive to the right.
     pub bearing_deg: Option<f64>,
+    /// Angle from the optical axis of the camera, in degrees.
+    pub off_axis_deg: Option<f64>,
     /// Time since it was seen.
     pub age: Duration,
     /// True if its position is in a map that this session has not found yet.
@@ -40,13 +42,16 @@ const SYNONYMS: &[(&str, &str)] = &[
     ("cellphone", "phone"),
     ("coffee cup", "cup"),
     ("desk", "table"),
+    ("dining table", "table"),
     ("fridge", "refrigerator"),
     ("light", "lamp"),
     ("mobile", "phone"),
     ("mug", "cup"),
     ("notebook", "laptop"),
+    ("potted plant", "plant"),
     ("seat", "chair"),
     ("sofa", "couch"),
+    ("sports ball", "ball"),
     ("television", "tv"),
     ("tin", "can"),
 ];
@@ -58,13 +63,28 @@ const ARTICLES: &[&str] =
 /// Classes that things lie on.
 const SURFACES: &[&str] = &["bed", "bench", "chair", "couch", "dining table", "table"];
 
-/// Horizontal distance in meters, and angle in degrees, positive to the right.
-fn distance_and_bearing(map_from_camera: &Rigid, position: &Position) -> (f64, f64) {
-    let ahead = DQuat::from_array(map_from_camera.rotation_xyzw) * DVec3::Z;
+/// Where a point is, seen from a camera.
+#[derive(Clone, Copy)]
+struct Direction {
+    /// Horizontal.
+    distance_m: f64,
+    /// Positive to the right.
+    bearing_deg: f64,
+    off_axis_deg: f64,
+}
+
+fn direction(map_from_camera: &Rigid, position: &Position) -> Direction {
+    let rotation = DQuat::from_array(map_from_camera.rotation_xyzw);
+    let axis = rotation * DVec3::Z;
+    // A camera that looks straight down is ahead where the top of its image is.
+    let ahead = if axis.truncate().length() > 0.1 { axis } else { rotation * DVec3::NEG_Y };
     let to = DVec3::from_array(position.m) - DVec3::from_array(map_from_camera.translation_m);
     let angle = ahead.y.atan2(ahead.x) - to.y.atan2(to.x);
-    let angle = (angle + PI).rem_euclid(2.0 * PI) - PI;
-    (to.truncate().length(), angle.to_degrees())
+    Direction {
+        distance_m: to.truncate().length(),
+        bearing_deg: ((angle + PI).rem_euclid(2.0 * PI) - PI).to_degrees(),
+        off_axis_deg: axis.angle_between(to).to_degrees(),
+    }
 }
 
 /// The words of a name: lower case, without articles.
@@ -75,12 +95,25 @@ fn plain(text: &str) -> String {
     words.skip_while(|word| ARTICLES.contains(word)).collect::<Vec<_>>().join(" ")
 }
 
-/// True if `asked` names `known`, also as a plural.
-fn names(asked: &str, known: &str) -> bool {
-    let known = known.to_lowercase();
-    asked == known
-        || asked.strip_suffix('s').is_some_and(|one| one == known)
-        || asked.strip_suffix("es").is_some_and(|one| one == known)
+/// The name of a thing or a class in one form: without articles, singular, without synonyms.
+fn canonical(text: &str) -> String {
+    let plain = plain(text);
+    let is_known = |word: &str| SYNONYMS.iter().any(|(one, other)| word == *one || word == *other);
+    let singular = [("", plain.as_str()), ("s", &plain), ("es", &plain)]
+        .into_iter()
+        .filter_map(|(end, word)| word.strip_suffix(end))
+        .find(|word| is_known(word));
+    // "boxes" and "glasses" take off two letters, other plurals one.
+    let word = singular.unwrap_or_else(|| {
+        let sibilants = ["ches", "shes", "sses", "xes", "zes"];
+        match plain.strip_suffix("es").filter(|_| sibilants.iter().any(|end| plain.ends_with(end)))
+        {
+            Some(word) => word,
+            None if plain.ends_with("ss") => &plain,
+            None => plain.strip_suffix('s').unwrap_or(&plain),
+        }
+    });
+    SYNONYMS.iter().find(|(one, _)| *one == word).map_or(word, |(_, other)| *other).to_owned()
 }
 
 /// An object that a word names.
@@ -96,6 +129,18 @@ pub struct Candidate {
 }
 
 impl Candidate {
+    /// A candidate in the map `map`, seen from a camera there.
+    fn new(parts: &RecordPartsItem<'_, '_>, map: u64, map_from_camera: Option<&Rigid>) -> Self {
+        let is_stale = parts.provenance.map != map;
+        let camera = map_from_camera.filter(|_| !is_stale);
+        Self {
+            id: parts.persistence.id,
+            is_stale,
+            distance_m: camera.map(|camera| direction(camera, parts.position).distance_m),
+            last_ns: parts.seen.last_ns,
+        }
+    }
+
     /// A known map before a stale one, near before far, new before old.
     fn order(&self, other: &Self) -> Ordering {
         let distance = |found: &Self| found.distance_m.unwrap_or(f64::INFINITY);
@@ -111,34 +156,30 @@ impl SceneMemory {
     /// Finds what `thing` names: a name that a person gave, or else a class. The best candidate comes
     /// first: one in the current map, near the viewer, seen lately.
     pub fn find(&mut self, thing: &str, viewer: Option<&Viewer>) -> Vec<Candidate> {
-        let asked = plain(thing);
-        let synonym =
-            SYNONYMS.iter().find(|(word, _)| names(&asked, word)).map(|(_, class)| *class);
-        let viewer = viewer.map(|viewer| self.in_map(viewer));
+        let asked = canonical(thing);
+        if asked.is_empty() {
+            return Vec::new();
+        }
+        let (viewer, map) = (viewer.map(|viewer| self.in_map(viewer)), self.map);
         // There are few classes and many objects.
         let mut is_class = BTreeMap::<Arc<str>, bool>::new();
         let mut found: Vec<(bool, Candidate)> = Vec::new();
-        for (persistence, position, seen, provenance, label, _, name, anchor, ..) in
-            self.records.iter(&self.world)
-        {
-            let is_named = name.is_some_and(|name| names(&asked, &plain(&name.0)))
-                || anchor.is_some_and(|anchor| names(&asked, &plain(&anchor.name)));
+        for parts in self.records.iter(&self.world) {
+            let name = parts.name.map(|name| &name.0);
+            let is_named = name
+                .or(parts.anchor.map(|anchor| &anchor.name))
+                .is_some_and(|name| canonical(name) == asked);
             let is_meant = is_named
-                || label.is_some_and(|label| match is_class.get(&label.class) {
+                || parts.label.is_some_and(|label| match is_class.get(&label.class) {
                     Some(is_meant) => *is_meant,
                     None => {
-                        let is_meant =
-                            names(&asked, &label.class) || synonym == Some(&*label.class);
+                        let is_meant = canonical(&label.class) == asked;
                         is_class.insert(label.class.clone(), is_meant);
                         is_meant
                     }
                 });
             if is_meant {
-                let is_stale = provenance.map != self.map;
-                let viewer = viewer.filter(|_| !is_stale);
-                let distance_m = viewer.map(|viewer| distance_and_bearing(&viewer, position).0);
-                let (id, last_ns) = (persistence.id, seen.last_ns);
-                found.push((!is_named, Candidate { id, is_stale, distance_m, last_ns }));
+                found.push((!is_named, Candidate::new(&parts, map, viewer.as_ref())));
             }
         }
         let best = found.iter().map(|(rank, _)| *rank).min();
@@ -150,31 +191,24 @@ impl SceneMemory {
 
     /// The objects within a distance of the viewer, the nearest first.
     pub fn around(&mut self, viewer: &Viewer, within_m: f64) -> Vec<Candidate> {
-        let pose = self.in_map(viewer);
-        let map = self.map;
-        let records = self.records.iter(&self.world);
-        let mut candidates: Vec<_> = records
-            .filter(|(_, _, _, provenance, label, _, name, ..)| {
-                provenance.map == map && (label.is_some() || name.is_some())
-            })
-            .map(|(persistence, position, seen, ..)| Candidate {
-                id: persistence.id,
-                is_stale: false,
-                distance_m: Some(distance_and_bearing(&pose, position).0),
-                last_ns: seen.last_ns,
-            })
+        let (pose, map) = (self.in_map(viewer), self.map);
+        let things = self.records.iter(&self.world).filter(|parts| {
+            parts.provenance.map == map && (parts.label.is_some() || parts.name.is_some())
+        });
+        let mut candidates: Vec<_> = things
+            .map(|parts| Candidate::new(&parts, map, Some(&pose)))
             .filter(|found| found.distance_m.is_some_and(|distance| distance <= within_m))
             .collect();
         candidates.sort_by(Candidate::order);
         candidates
     }
 
-    /// Where an object is, seen from the viewer; `None` if there is no object with this number.
+    /// Answer about an object, from the viewer; `None` if there is no object with this number.
     pub fn answer(&mut self, id: u64, viewer: Option<&Viewer>, now_ns: u64) -> Option<Answer> {
         let record = self.get(id)?;
         let is_stale = record.provenance.map != self.map;
         let pose = viewer.filter(|_| !is_stale).map(|viewer| self.in_map(viewer));
-        let from = pose.map(|pose| distance_and_bearing(&pose, &record.position));
+        let from = pose.map(|pose| direction(&pose, &record.position));
         let thing = match (&record.name, &record.label, &record.anchor) {
             (Some(name), ..) => plain(&name.0),
             (None, Some(label), _) => label.class.to_string(),
@@ -184,8 +218,9 @@ impl SceneMemory {
         Some(Answer {
             thing,
             on: self.surface_below(&record),
-            distance_m: from.map(|(distance, _)| distance),
-            bearing_deg: from.map(|(_, bearing)| bearing),
+            distance_m: from.map(|from| from.distance_m),
+            bearing_deg: from.map(|from| from.bearing_deg),
+            off_axis_deg: from.map(|from| from.off_axis_deg),
             age: Duration::from_nanos(now_ns.saturating_sub(record.seen.last_ns)),
             is_stale,
             record,
@@ -207,19 +242,20 @@ impl SceneMemory {
         let below = record.bounds.map_or(0.0, |bounds| f64::from(bounds.size_m[2]) / 2.0);
         let surfaces = self.records.iter(&self.world);
         let mut found: Vec<(f64, u64, String)> = surfaces
-            .filter_map(|(persistence, position, _, provenance, label, bounds, ..)| {
-                let (label, bounds) = (label?, bounds?);
+            .filter_map(|parts| {
+                let (label, bounds) = (parts.label?, parts.bounds?);
                 let is_surface = SURFACES.contains(&&*label.class)
-                    && provenance.map == record.provenance.map
-                    && persistence.id != record.id;
+                    && parts.provenance.map == record.provenance.map
+                    && parts.persistence.id != record.id;
                 let size = bounds.size_m.map(f64::from);
-                let apart = point - DVec3::from_array(position.m);
+                let apart = point - DVec3::from_array(parts.position.m);
                 let is_above = apart.x.abs() < size[0] / 2.0
                     && apart.y.abs() < size[1] / 2.0
                     && apart.z - below > -0.1
                     && apart.z - below < size[2] / 2.0 + 0.3;
+                let class = label.class.to_string();
                 (is_surface && is_above)
-                    .then(|| (apart.truncate().length(), persistence.id, label.class.to_string()))
+                    .then(|| (apart.truncate().length(), parts.persistence.id, class))
             })
             .collect();
         found.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
@@ -228,8 +264,8 @@ impl SceneMemory {
 }
 
 impl Answer {
-    /// The answer in a sentence, such as "the cup is on the table, 2.1 meters ahead of you to the left.
-    /// I saw it 5 minutes ago."
+    /// The answer in a sentence, such as "The cup is on the table, about two meters ahead on the left. I saw
+    /// it five minutes ago."
     pub fn phrase(&self) -> String {
         let thing = &self.thing;
         let ago = age_phrase(self.age);
@@ -251,7 +287,7 @@ impl Answer {
             true => String::new(),
             false => format!(" I saw it {ago}."),
         };
-        format!("the {thing} is {place}.{seen}")
+        format!("The {thing} is {place}.{seen}")
     }
 }
 

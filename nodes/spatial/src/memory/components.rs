@@ -66,11 +66,10 @@ pub struct Seen {
     pub count: u32,
 }
 
-/// Where the position of an entity comes from.
+/// Map that the position of an entity is in.
 #[derive(Component, Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Provenance {
-    /// Map that the position is in: the start of the session that began it, or 0 for the map of all
-    /// sessions with a fixed frame.
+    /// Number of the map: 0 for that of all sessions with a fixed frame.
     pub map: u64,
 }
 
@@ -82,10 +81,6 @@ pub struct Anchor {
     /// Orientation in its map: a unit quaternion x, y, z, w.
     pub rotation_xyzw: [f64; 4],
 }
-
-/// The last image of an object, as JPEG.
-#[derive(Component, Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LastImage(pub Vec<u8>);
 
 /// A vector that tells objects of a class apart.
 #[derive(Component, Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -114,23 +109,44 @@ pub struct EntityRecord {
     pub name: Option<Name>,
     /// Place that is recognized, for anchors.
     pub anchor: Option<Anchor>,
-    /// Last image.
-    pub image: Option<LastImage>,
     /// Vector of the appearance.
     pub embedding: Option<Embedding>,
 }
 
 impl EntityRecord {
+    /// An entity that was seen once, without the components of objects and anchors.
+    pub fn new(id: u64, position: Position, at_ns: u64, map: u64) -> Self {
+        Self {
+            id,
+            position,
+            seen: Seen { first_ns: at_ns, last_ns: at_ns, count: 1 },
+            provenance: Provenance { map },
+            label: None,
+            bounds: None,
+            name: None,
+            anchor: None,
+            embedding: None,
+        }
+    }
+
     /// Adds the components to an entity.
     pub(crate) fn insert_into(self, entity: &mut EntityWorldMut<'_>) {
-        let Self { id, position, seen, provenance, label, bounds, name, anchor, image, embedding } =
-            self;
+        let Self { id, position, seen, provenance, label, bounds, name, anchor, embedding } = self;
         entity.insert((Persistence { id }, position, seen, provenance));
-        label.map(|label| entity.insert(label).id());
-        bounds.map(|bounds| entity.insert(bounds).id());
-        name.map(|name| entity.insert(name).id());
-        anchor.map(|anchor| entity.insert(anchor).id());
-        image.map(|image| entity.insert(image).id());
-        embedding.map(|embedding| entity.insert(embedding).id());
+        if let Some(label) = label {
+            entity.insert(label);
+        }
+        if let Some(bounds) = bounds {
+            entity.insert(bounds);
+        }
+        if let Some(name) = name {
+            entity.insert(name);
+        }
+        if let Some(anchor) = anchor {
+            entity.insert(anchor);
+        }
+        if let Some(embedding) = embedding {
+            entity.insert(embedding);
+        }
     }
 }

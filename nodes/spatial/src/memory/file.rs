@@ -16,7 +16,7 @@ use std::{
         mpsc::{Receiver, RecvTimeoutError, Sender, channel},
     },
     thread::{self, JoinHandle},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use serde::{Deserialize, Serialize};
@@ -90,6 +90,8 @@ pub struct Content {
     pub valid_bytes: u64,
     /// Bytes at the end that a crash has cut off.
     pub cut_bytes: u64,
+    /// Bytes of the snapshot in it.
+    snapshot_bytes: u64,
 }
 
 /// Reads the entities of a file.
@@ -104,7 +106,12 @@ pub fn read(path: &Path) -> Result<Content, MemoryFileError> {
 
 fn parse(bytes: &[u8]) -> Result<Content, MemoryFileError> {
     let total = bytes.len() as u64;
-    let mut content = Content { snapshot: Snapshot::default(), valid_bytes: 0, cut_bytes: total };
+    let mut content = Content {
+        snapshot: Snapshot::default(),
+        valid_bytes: 0,
+        cut_bytes: total,
+        snapshot_bytes: 0,
+    };
     let Some((magic, rest)) = bytes.split_first_chunk::<4>() else {
         // A crash may have cut off the header of a new file.
         return if MAGIC.starts_with(bytes) {
@@ -126,6 +133,7 @@ fn parse(bytes: &[u8]) -> Result<Content, MemoryFileError> {
     while let Some((entry, len)) = next_block(at, rest)? {
         match entry {
             Entry::Snapshot(snapshot) => {
+                content.snapshot_bytes = len as u64;
                 content.snapshot.next_id = snapshot.next_id;
                 records = snapshot.records.into_iter().map(|record| (record.id, record)).collect();
             }
@@ -151,6 +159,10 @@ fn parse(bytes: &[u8]) -> Result<Content, MemoryFileError> {
 /// The first entry of `bytes`, with the length of its block; `None` if the file ends in it.
 fn next_block(at: u64, bytes: &[u8]) -> Result<Option<(Entry, usize)>, MemoryFileError> {
     let damaged = |reason: String| MemoryFileError::Damaged { at, reason };
+    // A file system may leave zeros where a write did not reach the disk.
+    if bytes.iter().all(|byte| *byte == 0) {
+        return Ok(None);
+    }
     let Some((head, rest)) = bytes.split_first_chunk::<8>() else { return Ok(None) };
     let [a, b, c, d, crc @ ..] = *head;
     let (len, crc) = (u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes(crc));
@@ -201,6 +213,17 @@ struct Shared {
     error: Mutex<Option<String>>,
 }
 
+impl Shared {
+    fn take_error(&self) -> Option<String> {
+        self.error.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Asks for a snapshot, which has the changes that were not written.
+    fn request_snapshot(&self) {
+        self.log_bytes.store(u64::MAX / 2, Ordering::Relaxed);
+    }
+}
+
 /// A log that is shorter than this is not replaced by a snapshot.
 const LEAST_LOG_BYTES: u64 = 1 << 20;
 
@@ -237,14 +260,15 @@ impl MemoryFile {
             file.seek(SeekFrom::Start(content.valid_bytes))?;
         }
         let shared = Arc::new(Shared {
-            log_bytes: AtomicU64::new(content.valid_bytes),
-            snapshot_bytes: AtomicU64::new(0),
+            log_bytes: AtomicU64::new(content.valid_bytes - content.snapshot_bytes),
+            snapshot_bytes: AtomicU64::new(content.snapshot_bytes),
             least_log_bytes,
             error: Mutex::new(None),
         });
         let (commands, receiver) = channel();
-        let writer =
-            Writer { path: path.to_owned(), file, shared: shared.clone(), is_dirty: false };
+        let (path, shared_with) = (path.to_owned(), shared.clone());
+        let len = content.valid_bytes.max(HEADER_LEN);
+        let writer = Writer { path, file, len, shared: shared_with, dirty_since: None };
         let thread = thread::Builder::new().name("scene_memory".to_owned());
         let thread = thread.spawn(move || writer.run(&receiver))?;
         Ok((Self { commands: Some(commands), thread: Some(thread), shared }, content))
@@ -275,12 +299,12 @@ impl MemoryFile {
     }
 
     fn send(&self, command: Command) -> Result<(), MemoryFileError> {
-        let error = self.shared.error.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(reason) = error {
-            return Err(io::Error::other(reason).into());
+        let error = self.shared.take_error();
+        if let Some(commands) = &self.commands {
+            let sent = commands.send(command);
+            sent.map_err(|_| io::Error::other("the writer has stopped"))?;
         }
-        let Some(commands) = &self.commands else { return Ok(()) };
-        commands.send(command).map_err(|_| io::Error::other("the writer has stopped").into())
+        error.map_or(Ok(()), |reason| Err(io::Error::other(reason).into()))
     }
 }
 
@@ -290,6 +314,9 @@ impl Drop for MemoryFile {
         self.commands = None;
         // A panic of the writer was reported by its thread.
         let _ = self.thread.take().map(JoinHandle::join);
+        if let Some(reason) = self.shared.take_error() {
+            tracing::warn!("the last changes of the scene memory were not written: {reason}");
+        }
     }
 }
 
@@ -305,8 +332,11 @@ fn lock(file: &File) -> Result<(), MemoryFileError> {
 struct Writer {
     path: PathBuf,
     file: File,
+    /// Length of the file.
+    len: u64,
     shared: Arc<Shared>,
-    is_dirty: bool,
+    /// Time of the first write that has not reached the disk.
+    dirty_since: Option<Instant>,
 }
 
 impl Writer {
@@ -315,18 +345,23 @@ impl Writer {
             let done = match commands.recv_timeout(SYNC_EVERY) {
                 Ok(Command::Append(changes)) => self.append(changes),
                 Ok(Command::Replace(snapshot)) => self.replace(snapshot),
-                Err(RecvTimeoutError::Timeout) => self.sync(),
+                Err(RecvTimeoutError::Timeout) => Ok(()),
                 Err(RecvTimeoutError::Disconnected) => break,
             };
             self.report(done);
+            if self.dirty_since.is_some_and(|since| since.elapsed() >= SYNC_EVERY) {
+                let done = self.sync();
+                self.report(done);
+            }
         }
         let done = self.sync();
         self.report(done);
     }
 
-    /// Keeps an error for the next call of the node.
+    /// Keeps an error for the next call of the node, which then writes a snapshot.
     fn report(&self, done: Result<(), MemoryFileError>) {
         if let Err(error) = done {
+            self.shared.request_snapshot();
             let mut shared = self.shared.error.lock().unwrap_or_else(PoisonError::into_inner);
             *shared = Some(error.to_string());
         }
@@ -334,9 +369,15 @@ impl Writer {
 
     fn append(&mut self, changes: Vec<Change>) -> Result<(), MemoryFileError> {
         let bytes = block(&Entry::Changes(changes))?;
-        self.file.write_all(&bytes)?;
+        if let Err(error) = self.file.write_all(&bytes) {
+            // Nothing may follow a part of a block.
+            self.file.set_len(self.len)?;
+            self.file.seek(SeekFrom::Start(self.len))?;
+            return Err(error.into());
+        }
+        self.len += bytes.len() as u64;
         self.shared.log_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
-        self.is_dirty = true;
+        self.dirty_since.get_or_insert_with(Instant::now);
         Ok(())
     }
 
@@ -344,22 +385,38 @@ impl Writer {
         let mut name = self.path.file_name().unwrap_or_default().to_owned();
         name.push(".new");
         let new = self.path.with_file_name(name);
+        let done = self.replace_by(&new, snapshot);
+        if done.is_err() {
+            // The old file is as it was.
+            let _ = fs::remove_file(&new);
+        }
+        done
+    }
+
+    /// Writes a snapshot to the path `new`, and gives it the name of the file.
+    fn replace_by(&mut self, new: &Path, snapshot: Snapshot) -> Result<(), MemoryFileError> {
         let mut file =
-            OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&new)?;
+            OpenOptions::new().read(true).write(true).create(true).truncate(true).open(new)?;
         lock(&file)?;
         let bytes = block(&Entry::Snapshot(snapshot))?;
         file.write_all(&MAGIC)?;
         file.write_all(&VERSION.to_le_bytes())?;
         file.write_all(&bytes)?;
         file.sync_all()?;
-        fs::rename(&new, &self.path)?;
+        fs::rename(new, &self.path)?;
+        #[cfg(unix)]
+        if let Some(folder) = self.path.parent() {
+            let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+            File::open(folder)?.sync_all()?;
+        }
         self.shared.snapshot_bytes.store(bytes.len() as u64, Ordering::Relaxed);
-        (self.file, self.is_dirty) = (file, false);
+        self.len = HEADER_LEN + bytes.len() as u64;
+        (self.file, self.dirty_since) = (file, None);
         Ok(())
     }
 
     fn sync(&mut self) -> Result<(), MemoryFileError> {
-        if std::mem::take(&mut self.is_dirty) {
+        if self.dirty_since.take().is_some() {
             self.file.sync_data()?;
         }
         Ok(())

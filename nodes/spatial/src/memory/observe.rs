@@ -1,14 +1,15 @@
 //! Association of what is seen with what is known.
 
-use std::{sync::Arc, time::Duration};
+use std::{cmp::Reverse, sync::Arc, time::Duration};
 
+use afferent_graph::SessionStart;
 use afferent_messages::vision::Detection3d;
 use bevy_ecs::entity::Entity;
 use glam::{DMat3, DQuat, DVec3};
 
 use super::{
-    Bounded3d, EntityRecord, Persistence, Position, Provenance, SceneMemory, Seen, SemanticLabel,
-    components::Tentative,
+    Bounded3d, EntityRecord, Name, Persistence, Position, Provenance, SceneMemory, Seen,
+    SemanticLabel, components::Tentative,
 };
 use crate::camera_view::CameraView;
 
@@ -74,8 +75,9 @@ const MAX_JUMP_M: f64 = 1.5;
 /// one.
 const INDEPENDENCE: f64 = 0.3;
 
-/// Least standard deviation of a position, in meters.
-const LEAST_SIGMA_M: f64 = 0.04;
+/// Variance that each sighting adds to a position, so that an object that was moved a little is followed:
+/// process noise, in square meters.
+const PROCESS_NOISE_M2: f64 = 1.1e-4;
 
 /// Change of the logarithm of the odds at a sighting of score 1, and at a miss; its limit, and the value at which an
 /// object is forgotten.
@@ -83,6 +85,8 @@ const HIT: f32 = 1.5;
 const MISS: f32 = 0.25;
 const MAX_LOG_ODDS: f32 = 6.0;
 const GONE: f32 = -1.0;
+
+const YEAR_NS: u64 = 365 * 24 * 3600 * 1_000_000_000;
 
 /// Share of the image, from its middle, in which an object must lie to count as missing.
 const INNER_VIEW: f64 = 0.8;
@@ -105,17 +109,16 @@ impl SceneMemory {
         at_ns: u64,
         found: &[Detection3d],
         view: Option<&CameraView<'_>>,
-    ) -> Vec<Option<u64>> {
-        let found: Vec<Detection3d> =
-            found.iter().map(|found| self.detection_in_map(found)).collect();
+    ) {
+        let found = found.iter().filter(|found| is_valid(found));
+        let found: Vec<Detection3d> = found.map(|found| self.detection_in_map(found)).collect();
         let known = self.known();
         let ids = self.associate(at_ns, &found, &known);
         if let Some(view) = view {
             self.count_misses(&known, &ids, view);
         }
         self.merge(&ids);
-        self.forget_old(at_ns, &known);
-        ids
+        self.forget_old(at_ns);
     }
 
     /// A detection in the coordinates of the map.
@@ -126,6 +129,7 @@ impl SceneMemory {
         Detection3d {
             position_m: to.apply(found.position_m),
             covariance_m2: (rotation * covariance * rotation.transpose()).to_cols_array_2d(),
+            size_m: turned(rotation, found.size_m),
             ..found.clone()
         }
     }
@@ -190,11 +194,12 @@ impl SceneMemory {
     fn update(&mut self, at_ns: u64, found: &Detection3d, known: &Known) {
         let (mean, covariance) = known.position.parts();
         let noise = DMat3::from_cols_array_2d(&found.covariance_m2) * (1.0 / INDEPENDENCE);
-        let gain = covariance * (covariance + noise).inverse();
+        let Some(inverse) = (covariance + noise).try_inverse() else { return };
+        let gain = covariance * inverse;
         let moved = mean + gain * (DVec3::from_array(found.position_m) - mean);
         let left = covariance - gain * covariance;
-        let floor = DMat3::from_diagonal(DVec3::splat(LEAST_SIGMA_M * LEAST_SIGMA_M));
-        let left = (left + left.transpose()) * 0.5 + floor * (1.0 - INDEPENDENCE) * 0.1;
+        let noise = DMat3::from_diagonal(DVec3::splat(PROCESS_NOISE_M2));
+        let left = (left + left.transpose()) * 0.5 + noise;
         let count = known.seen.count.saturating_add(1);
         let share = 1.0 / (count.min(20) as f32);
         let size_m: [f32; 3] = std::array::from_fn(|axis| {
@@ -218,17 +223,11 @@ impl SceneMemory {
     /// Adds an object that was seen once.
     fn begin(&mut self, at_ns: u64, found: &Detection3d) -> u64 {
         let id = self.new_id();
+        let position = Position { m: found.position_m, covariance_m2: found.covariance_m2 };
         let record = EntityRecord {
-            id,
-            position: Position { m: found.position_m, covariance_m2: found.covariance_m2 },
-            seen: Seen { first_ns: at_ns, last_ns: at_ns, count: 1 },
-            provenance: Provenance { map: self.map },
             label: Some(SemanticLabel { class: found.label.clone(), log_odds: HIT * found.score }),
             bounds: Some(Bounded3d { size_m: found.size_m }),
-            name: None,
-            anchor: None,
-            image: None,
-            embedding: None,
+            ..EntityRecord::new(id, position, at_ns, self.map)
         };
         let mut entity = self.world.spawn_empty();
         record.insert_into(&mut entity);
@@ -251,7 +250,7 @@ impl SceneMemory {
             }
             let log_odds = object.log_odds - MISS;
             // A person has said that it is there.
-            let is_named = self.world.get::<super::Name>(object.entity).is_some();
+            let is_named = self.world.get::<Name>(object.entity).is_some();
             if log_odds < GONE && !is_named {
                 self.forget(object.id);
             } else if let Some(mut label) = self.world.get_mut::<SemanticLabel>(object.entity) {
@@ -261,66 +260,71 @@ impl SceneMemory {
         }
     }
 
-    /// Joins confirmed objects that have turned out to be one: those at the same place as one of `ids`.
-    /// The older one stays.
-    fn merge(&mut self, ids: &[Option<u64>]) {
+    /// Joins confirmed objects that have turned out to be one: those at the same position as one of `ids`.
+    /// A named one stays, then the one with more sightings, then the older one.
+    pub(super) fn merge(&mut self, ids: &[Option<u64>]) {
         let known = self.known();
         let confirmed: Vec<&Known> = known.iter().filter(|object| !object.is_tentative).collect();
-        let mut gone: Vec<u64> = Vec::new();
+        let rank = |object: &Known| {
+            let is_named = self.world.get::<Name>(object.entity).is_some();
+            (is_named, object.seen.count, Reverse(object.id))
+        };
+        // Numbers of the one that stays and of the one that goes.
+        let mut pairs: Vec<(u64, u64)> = Vec::new();
         for one in confirmed.iter().filter(|object| ids.contains(&Some(object.id))) {
             for other in &confirmed {
-                let is_pair =
-                    one.id != other.id && !gone.contains(&one.id) && !gone.contains(&other.id);
-                if is_pair && is_same(one, other) {
-                    let (stays, goes) =
-                        match (one.seen.count, other.id) >= (other.seen.count, one.id) {
-                            true => (one, other),
-                            false => (other, one),
-                        };
-                    if self.world.get::<super::Name>(goes.entity).is_none() {
-                        gone.push(goes.id);
-                        if let Some(mut seen) = self.world.get_mut::<Seen>(stays.entity) {
-                            seen.first_ns = seen.first_ns.min(goes.seen.first_ns);
-                        }
-                    }
+                let is_free = |object: &Known| pairs.iter().all(|pair| pair.1 != object.id);
+                if one.id != other.id && is_free(one) && is_free(other) && is_same(one, other) {
+                    let is_first = rank(one) >= rank(other);
+                    let (stays, goes) = if is_first { (one, other) } else { (other, one) };
+                    pairs.push((stays.id, goes.id));
                 }
             }
         }
-        gone.into_iter().for_each(|id| {
-            self.forget(id);
-        });
+        for (stays, goes) in pairs {
+            let first = |memory: &Self, id| {
+                let seen =
+                    memory.entities.get(&id).and_then(|entity| memory.world.get::<Seen>(*entity));
+                seen.map(|seen| seen.first_ns)
+            };
+            let since = first(self, goes);
+            if let Some(entity) = self.entities.get(&stays)
+                && let Some(mut seen) = self.world.get_mut::<Seen>(*entity)
+            {
+                seen.first_ns = seen.first_ns.min(since.unwrap_or(seen.first_ns));
+                self.changed.insert(stays);
+            }
+            self.forget(goes);
+        }
     }
 
-    /// Forgets tentative objects that were not confirmed in time, old ones, and those above the limit.
-    fn forget_old(&mut self, at_ns: u64, known: &[Known]) {
+    /// Forgets tentative objects that were not confirmed in time, and in all maps objects that are old or above
+    /// the limit. Named ones stay.
+    fn forget_old(&mut self, at_ns: u64) {
         let age = |since: u64| Duration::from_nanos(at_ns.saturating_sub(since));
-        let mut left: Vec<(u64, u64)> = Vec::with_capacity(known.len());
-        for object in known {
-            let Some(seen) =
-                self.world.get_entity(object.entity).ok().and_then(|entity| entity.get::<Seen>())
-            else {
-                continue;
-            };
-            let (first_ns, last_ns) = (seen.first_ns, seen.last_ns);
-            let is_tentative = self.world.get::<Tentative>(object.entity).is_some();
-            let is_old = match is_tentative {
-                true => age(first_ns) > self.settings.confirm_within,
-                false => {
-                    age(last_ns) > self.settings.max_age
-                        && self.world.get::<super::Name>(object.entity).is_none()
+        // Times of the virtual clock have no age on the calendar.
+        let is_virtual = |ns: u64| ns.abs_diff(SessionStart::VIRTUAL.unix_ns) < YEAR_NS;
+        let (mut gone, mut left) = (Vec::new(), Vec::new());
+        for (entity, persistence, _, _, _, seen, _, tentative) in self.objects.iter(&self.world) {
+            let is_comparable = is_virtual(at_ns) == is_virtual(seen.last_ns);
+            if tentative.is_some() {
+                if age(seen.first_ns) > self.settings.confirm_within {
+                    gone.push(persistence.id);
                 }
-            };
-            if is_old {
-                self.forget(object.id);
-            } else {
-                left.push((last_ns, object.id));
+            } else if self.world.get::<Name>(entity).is_none() {
+                match is_comparable && age(seen.last_ns) > self.settings.max_age {
+                    true => gone.push(persistence.id),
+                    false => left.push((seen.last_ns, persistence.id)),
+                }
             }
         }
-        if left.len() > self.settings.max_objects {
+        let excess = left.len().saturating_sub(self.settings.max_objects);
+        if excess > 0 {
             left.sort_unstable();
-            for (_, id) in &left[..left.len() - self.settings.max_objects] {
-                self.forget(*id);
-            }
+            gone.extend(left[..excess].iter().map(|(_, id)| *id));
+        }
+        for id in gone {
+            self.forget(id);
         }
     }
 }
@@ -337,8 +341,24 @@ fn distance(found: &Detection3d, known: &Known) -> Option<f64> {
         return None;
     }
     let sum = covariance + DMat3::from_cols_array_2d(&found.covariance_m2);
-    let squared = apart.dot(sum.inverse() * apart);
-    (squared < GATE).then_some(squared)
+    let squared = apart.dot(sum.try_inverse()? * apart);
+    (0.0..GATE).contains(&squared).then_some(squared)
+}
+
+/// True if a detection has a position, a covariance and a score.
+fn is_valid(found: &Detection3d) -> bool {
+    let has_variance = (0..3).all(|axis| found.covariance_m2[axis][axis] > 0.0);
+    let numbers = found.position_m.iter().chain(found.covariance_m2.as_flattened());
+    has_variance
+        && numbers.copied().all(f64::is_finite)
+        && found.size_m.iter().all(|size| size.is_finite())
+        && (0.0..=1.0).contains(&found.score)
+}
+
+/// Size along the axes of another frame.
+pub(super) fn turned(rotation: DMat3, size_m: [f32; 3]) -> [f32; 3] {
+    let size = rotation.abs() * DVec3::from_array(size_m.map(f64::from));
+    size.to_array().map(|size| size as f32)
 }
 
 fn mean_size(one: &[f32; 3], other: &[f32; 3]) -> f64 {
@@ -375,4 +395,6 @@ fn is_expected(view: &CameraView<'_>, point: DVec3, size_m: f64, max_distance_m:
         && from_middle < INNER_VIEW
         && share >= LEAST_SHARE
         && view.depth_at(pixel).is_some_and(|depth| depth > z * (1.0 - DEPTH_MARGIN) - size_m / 2.0)
+        // The model of a lens folds points far beside the image into it.
+        && view.point(pixel.to_array(), z).is_some_and(|back| back.distance(point) < 0.01 * z)
 }

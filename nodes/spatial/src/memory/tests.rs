@@ -188,7 +188,8 @@ fn a_session_finds_the_map_of_an_earlier_one_by_an_anchor() {
     // The world of this session is turned by 90° and moved: the door is at (5, 5, 1) and looks along y.
     let half = 0.5_f64.sqrt();
     let seen = Rigid { translation_m: [5.0, 5.0, 1.0], rotation_xyzw: [0.0, 0.0, half, half] };
-    see(&mut second, 200, &[detection("ball", [5.0, 6.0, 1.0])]);
+    let ball = Detection3d { size_m: [0.2, 0.4, 0.3], ..detection("ball", [5.0, 6.0, 1.0]) };
+    see(&mut second, 200, &[ball]);
     let answer = |memory: &mut SceneMemory, thing: &str| {
         let found = memory.find(thing, Some(&viewer()))[0];
         memory.answer(found.id, Some(&viewer()), 203 * SECOND).unwrap()
@@ -207,6 +208,10 @@ fn a_session_finds_the_map_of_an_earlier_one_by_an_anchor() {
     let expected = DVec3::new(2.0, 0.0, 1.0);
     assert!(DVec3::from_array(ball.record.position.m).distance(expected) < 0.05, "{ball:?}");
     assert_eq!((ball.record.provenance, second.map()), (Provenance { map: 100 }, 100));
+    assert_eq!(
+        ball.record.bounds.unwrap().size_m.map(|size| (size * 10.0).round()),
+        [4.0, 2.0, 3.0]
+    );
     // And what comes in is matched there.
     see(&mut second, 210, &[detection("cup", [5.0, 7.0, 1.0])]);
     assert_eq!(second.find("cup", None).len(), 1);
@@ -229,14 +234,64 @@ fn answers_say_where_things_are() {
         answer.map_or_else(|| "nothing".to_owned(), |answer| answer.phrase())
     };
     let here = Some(viewer());
-    let cup = "the cup is on the table, about three meters ahead on the left.";
+    let cup = "The cup is on the table, about three meters ahead on the left.";
     assert_eq!(say("my mug", 1, here), cup);
     assert_eq!(say("Cups", 1, here), cup);
     assert_eq!(say("the cup", 400, here), format!("{cup} I saw it six minutes ago."));
-    assert_eq!(say("the cup", 1, None), "the cup is on the table.");
-    assert_eq!(say("chair", 1, here), "the chair is about three meters behind you.");
+    assert_eq!(say("the cup", 1, None), "The cup is on the table.");
+    assert_eq!(say("chair", 1, here), "The chair is about three meters behind you.");
     assert_eq!(say("table", 1, None), "I saw the table just now, but I do not know where I am.");
     assert_eq!(say("piano", 1, here), "nothing");
+}
+
+#[test]
+fn detections_without_a_position_or_a_variance_are_ignored() {
+    let mut memory = memory();
+    let good = detection("cup", [1.0, 0.0, 1.0]);
+    let mut bad = vec![good.clone(); 4];
+    bad[0].position_m[1] = f64::NAN;
+    bad[1].covariance_m2 = [[0.0; 3]; 3];
+    bad[2].score = f32::NAN;
+    bad[3].size_m[0] = f32::INFINITY;
+    see(&mut memory, 0, &bad);
+    assert!(memory.is_empty());
+    see(&mut memory, 10, &[good]);
+    // An indefinite covariance matches nothing.
+    let mut indefinite = detection("cup", [1.2, 0.0, 1.0]);
+    indefinite.covariance_m2 = [[0.01, 9.0, 0.0], [9.0, 0.01, 0.0], [0.0, 0.0, 0.01]];
+    see(&mut memory, 20, &[indefinite]);
+    assert!(memory.records().iter().all(|record| record.position.m.iter().all(|m| m.is_finite())));
+}
+
+#[test]
+fn names_of_classes_and_their_plurals_are_found() {
+    let mut memory = memory();
+    let classes = ["dining table", "cell phone", "t-shirt", "box", "glasses"];
+    let found: Vec<_> = classes
+        .iter()
+        .enumerate()
+        .map(|(at, class)| detection(class, [at as f64 * 2.0, 0.0, 0.0]))
+        .collect();
+    see(&mut memory, 0, &found);
+    for (asked, class) in [
+        ("my desk", "dining table"),
+        ("the table", "dining table"),
+        ("phones", "cell phone"),
+        ("mobile", "cell phone"),
+        ("t-shirts", "t-shirt"),
+        ("boxes", "box"),
+        ("glasses", "glasses"),
+    ] {
+        let found = memory.find(asked, None);
+        let class_of = |id| memory.get(id).unwrap().label.unwrap().class.to_string();
+        assert_eq!(
+            found.iter().map(|found| found.id).map(class_of).collect::<Vec<_>>(),
+            [class],
+            "{asked}"
+        );
+    }
+    memory.remember("home", [0.0; 3], 0);
+    assert_eq!(memory.find("the", None), []);
 }
 
 #[test]

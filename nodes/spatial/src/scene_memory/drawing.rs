@@ -2,37 +2,55 @@
 
 use afferent_messages::{Pose, SceneEntity, SceneUpdate};
 
-use crate::memory::{Change, EntityRecord};
+use crate::{
+    frames::Rigid,
+    memory::{Change, EntityRecord},
+};
 
 /// Size of the box of an entity without one, in meters.
 const DEFAULT_SIZE_M: f64 = 0.1;
 
-/// The changes as boxes with labels, in the coordinate frame `frame_id`.
-pub(super) fn scene_update(changes: &[Change], frame_id: &str) -> SceneUpdate {
-    let mut update = SceneUpdate::default();
-    for change in changes {
-        match change {
-            Change::Put(record) => update.entities.push(entity(record, frame_id)),
-            Change::Remove(id) => update.deletions.push(id.to_string()),
-        }
-    }
-    update
+/// Frame of the drawn entities.
+pub(super) struct Drawing<'d> {
+    /// Coordinate frame of the viewers.
+    pub(super) frame_id: &'d str,
+    /// Map that is drawn; entities of others have no position in the frame.
+    pub(super) map: u64,
+    pub(super) world_from_map: Rigid,
 }
 
-fn entity(record: &EntityRecord, frame_id: &str) -> SceneEntity {
-    let class = record.label.as_ref().map(|label| &*label.class);
-    let anchor = record.anchor.as_ref().map(|anchor| anchor.name.as_str());
-    let name = record.name.as_ref().map(|name| name.0.as_str());
-    SceneEntity {
-        id: record.id.to_string(),
-        label: name.or(anchor).or(class).unwrap_or("?").to_owned(),
-        pose: Pose {
-            frame_id: frame_id.to_owned(),
-            position_m: record.position.m,
-            ..Pose::default()
-        },
-        size_m: record.bounds.map_or([DEFAULT_SIZE_M; 3], |bounds| bounds.size_m.map(f64::from)),
-        color: color(class.unwrap_or_default()),
+impl Drawing<'_> {
+    /// The changes as boxes with labels.
+    pub(super) fn update(&self, changes: &[Change]) -> SceneUpdate {
+        let mut update = SceneUpdate::default();
+        for change in changes {
+            match change {
+                Change::Put(record) if record.provenance.map == self.map => {
+                    update.entities.push(self.entity(record));
+                }
+                Change::Put(_) => {}
+                Change::Remove(id) => update.deletions.push(id.to_string()),
+            }
+        }
+        update
+    }
+
+    fn entity(&self, record: &EntityRecord) -> SceneEntity {
+        let class = record.label.as_ref().map(|label| &*label.class);
+        let anchor = record.anchor.as_ref().map(|anchor| anchor.name.as_str());
+        let name = record.name.as_ref().map(|name| name.0.as_str());
+        let size_m = record.bounds.map(|bounds| bounds.size_m.map(f64::from));
+        SceneEntity {
+            id: record.id.to_string(),
+            label: name.or(anchor).or(class).unwrap_or("?").to_owned(),
+            pose: Pose {
+                frame_id: self.frame_id.to_owned(),
+                position_m: self.world_from_map.apply(record.position.m),
+                orientation_xyzw: self.world_from_map.rotation_xyzw,
+            },
+            size_m: size_m.unwrap_or([DEFAULT_SIZE_M; 3]),
+            color: color(class.unwrap_or_default()),
+        }
     }
 }
 

@@ -11,18 +11,25 @@ const HERE_M: f64 = 3.0;
 /// Most objects of an answer.
 const MAX_THINGS: usize = 20;
 
-/// Angle from the middle of the view, and distance, within which `remember_this` takes an object.
+/// Angle from the optical axis, and distance, within which `remember_this` takes an object.
 const THIS_DEG: f64 = 20.0;
 const THIS_M: f64 = 2.5;
 
-/// Tools of the scene memory. Calls of others are for other nodes.
-pub(super) const TOOLS: &[&str] = &["forget", "remember_this", "what_is_here", "where_is"];
-
-/// Runs a call of one of [`TOOLS`].
-///
-/// # Errors
-/// What is wrong with the call, for the language model.
+/// Runs a tool call; `None` if the tool is one of another node.
 pub(super) fn run(
+    memory: &mut SceneMemory,
+    call: &ToolMessage,
+    viewer: Option<&Viewer>,
+    now_ns: u64,
+) -> Option<Result<Value, String>> {
+    let is_known =
+        ["forget", "remember_this", "what_is_here", "where_is"].contains(&call.tool.as_str());
+    is_known.then(|| run_known(memory, call, viewer, now_ns))
+}
+
+/// # Errors
+/// Description of the fault, for the language model.
+fn run_known(
     memory: &mut SceneMemory,
     call: &ToolMessage,
     viewer: Option<&Viewer>,
@@ -36,14 +43,13 @@ pub(super) fn run(
         value.ok_or_else(|| format!("argument {name} is missing or not a string"))
     };
     match call.tool.as_str() {
+        "forget" => Ok(forget(memory, text("thing")?, viewer)),
+        "remember_this" => remember_this(memory, text("name")?, viewer, now_ns),
         "where_is" => Ok(where_is(memory, text("thing")?, viewer, now_ns)),
-        "what_is_here" => {
+        _ => {
             let distance = arguments.get("distance_m").and_then(Value::as_f64).unwrap_or(HERE_M);
             Ok(what_is_here(memory, distance, viewer, now_ns))
         }
-        "remember_this" => remember_this(memory, text("name")?, viewer, now_ns),
-        "forget" => Ok(forget(memory, text("thing")?, viewer)),
-        other => Err(format!("unknown tool {other}; available tools: {}", TOOLS.join(", "))),
     }
 }
 
@@ -54,9 +60,9 @@ fn where_is(memory: &mut SceneMemory, thing: &str, viewer: Option<&Viewer>, now_
         let phrase = format!("I have not seen {}.", with_article(thing));
         return json!({"found": false, "phrase": phrase});
     };
-    let count = candidates.len();
+    let count = candidates.iter().filter(|found| found.is_stale == best.is_stale).count();
     let mut phrase = best.phrase();
-    if count > 1 {
+    if count > 1 && best.distance_m.is_some() {
         phrase = format!("I know {count} of them. {}", nearest(&phrase));
     }
     json!({
@@ -76,8 +82,8 @@ fn where_is(memory: &mut SceneMemory, thing: &str, viewer: Option<&Viewer>, now_
 
 /// The phrase about the nearest of several objects.
 fn nearest(phrase: &str) -> String {
-    match phrase.strip_prefix("the ") {
-        Some(rest) => format!("the nearest {rest}"),
+    match phrase.strip_prefix("The ") {
+        Some(rest) => format!("The nearest {rest}"),
         None => phrase.to_owned(),
     }
 }
@@ -88,9 +94,12 @@ fn rounded(value: f64) -> f64 {
 }
 
 fn with_article(thing: &str) -> String {
-    let has_one = ["a ", "an ", "the ", "my ", "your ", "our "];
+    if let Some(rest) = thing.strip_prefix("my ") {
+        return format!("your {rest}");
+    }
+    let has_one = ["a ", "an ", "the ", "your ", "our "];
     match has_one.iter().any(|article| thing.starts_with(article)) {
-        true => thing.replacen("my ", "your ", 1),
+        true => thing.to_owned(),
         false => format!("the {thing}"),
     }
 }
@@ -123,12 +132,12 @@ fn what_is_here(
         .collect();
     let phrase = match answers.is_empty() {
         true => "I know nothing here.".to_owned(),
-        false => format!("here are {}.", listed(&answers)),
+        false => format!("I know {} here.", listed(&answers)),
     };
     json!({"things": things, "phrase": phrase})
 }
 
-/// The things with their numbers, such as "a lamp, two chairs and a table".
+/// The things with their numbers, such as "a lamp, 2 chairs and a table".
 fn listed(answers: &[Answer]) -> String {
     let mut counts: Vec<(&str, usize)> = Vec::new();
     for answer in answers {
@@ -138,7 +147,11 @@ fn listed(answers: &[Answer]) -> String {
         }
     }
     let counted = |(thing, count): &(&str, usize)| match count {
+        1 if thing.starts_with(['a', 'e', 'i', 'o', 'u']) => format!("an {thing}"),
         1 => format!("a {thing}"),
+        _ if ["s", "x", "ch", "sh"].iter().any(|end| thing.ends_with(end)) => {
+            format!("{count} {thing}es")
+        }
         _ => format!("{count} {thing}s"),
     };
     match counts.as_slice() {
@@ -159,9 +172,8 @@ fn remember_this(
 ) -> Result<Value, String> {
     let viewer = viewer.ok_or("there is no pose of the camera yet")?;
     let ahead = around(memory, viewer, THIS_M, now_ns).into_iter();
-    let ahead =
-        ahead.filter(|answer| answer.bearing_deg.is_some_and(|angle| angle.abs() < THIS_DEG));
-    let angle = |answer: &Answer| answer.bearing_deg.map_or(f64::INFINITY, f64::abs);
+    let angle = |answer: &Answer| answer.off_axis_deg.unwrap_or(f64::INFINITY);
+    let ahead = ahead.filter(|answer| angle(answer) < THIS_DEG);
     match ahead.min_by(|a, b| angle(a).total_cmp(&angle(b))) {
         Some(answer) => {
             memory.set_name(answer.record.id, name);
