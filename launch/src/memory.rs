@@ -70,7 +70,7 @@ fn class(record: &EntityRecord) -> &str {
     match (&record.label, &record.anchor) {
         (Some(label), _) => &label.class,
         (None, Some(_)) => "anchor",
-        (None, None) => "place",
+        (None, None) => "position",
     }
 }
 

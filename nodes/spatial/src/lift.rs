@@ -262,9 +262,9 @@ mod tests {
     }
 
     #[test]
-    fn an_object_lies_on_the_ray_behind_its_surface() {
+    fn an_object_lies_on_the_ray_beyond_its_surface() {
         let found = lift(&[Box2d::from_corners([30.0, 20.0], [50.0, 40.0])]);
-        // 20 pixels at 2 m and a focal length of 50 pixels are 0.8 m, of which at most 0.35 m count.
+        // 20 pixels at 2 m and a focal length of 50 pixels are 0.8 m; at most 0.35 m beyond the surface count.
         let expected = DVec3::new(1.0 + 2.35, 2.0, 1.5);
         let position = DVec3::from_array(found[0].position_m);
         assert!(position.distance(expected) < 1e-9, "{position}");

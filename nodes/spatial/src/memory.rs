@@ -30,8 +30,8 @@ pub use components::{
 pub use file::{MemoryFile, MemoryFileError, Snapshot, read};
 pub use observe::ObserveSettings;
 
-/// Variances of the positions of places and of anchors, along each axis, in square meters.
-const PLACE_VARIANCE_M2: f64 = 0.01;
+/// Variances of named positions and of anchors, along each axis, in square meters.
+const NAMED_VARIANCE_M2: f64 = 0.01;
 const ANCHOR_VARIANCE_M2: f64 = 1e-4;
 
 /// A change of a memory, as files keep it.
@@ -179,7 +179,7 @@ impl SceneMemory {
         let id = self.new_id();
         let m = DVec3::from_array(self.map_from_world.apply(position_m));
         let position =
-            Position::from_parts(m, DMat3::from_diagonal(DVec3::splat(PLACE_VARIANCE_M2)));
+            Position::from_parts(m, DMat3::from_diagonal(DVec3::splat(NAMED_VARIANCE_M2)));
         let record = EntityRecord {
             name: Some(Name(name.to_owned())),
             ..EntityRecord::new(id, position, at_ns, self.map)

@@ -60,7 +60,7 @@ params! {
 /// With `path`, the memory lasts. The file is a snapshot and a log of changes: a crash of the program
 /// loses at most the last second. `afferent memory FILE` lists it.
 ///
-/// With `frame: session`, the objects of earlier sessions are stale until a place is recognized: an
+/// With `frame: session`, the objects of earlier sessions are stale until a pose is recognized: an
 /// anchor on the input `anchors` that an earlier session has seen too. Then this session continues in
 /// the map of that one.
 ///
@@ -126,7 +126,7 @@ ports! {
         /// Pose of the camera, for answers that say where a thing is from here. Default: that of the
         /// last objects.
         in POSE: Pose, optional;
-        /// Places that are recognized in every session: child frames with the name of the place, in the
+        /// Poses that are recognized in every session: child frames with the name of the anchor, in the
         /// frame of the poses.
         in ANCHORS: Transforms, optional;
         /// Tool calls.
@@ -370,7 +370,7 @@ mod tests {
         let here = ask(&mut bench, 4, "what_is_here", "{\"distance_m\": 5}");
         assert!(here.contains("I know a cup here."), "{here}");
         let named = ask(&mut bench, 4, "remember_this", "{\"name\": \"the entrance\"}");
-        assert!(named.contains("I will remember this place as the entrance."), "{named}");
+        assert!(named.contains("I will remember this position as the entrance."), "{named}");
         let forgotten = ask(&mut bench, 5, "forget", CUP);
         assert!(forgotten.contains("\"forgotten\":1"), "{forgotten}");
         assert!(ask(&mut bench, 5, "where_is", CUP).contains("\"found\":false"));

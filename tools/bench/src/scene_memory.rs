@@ -112,8 +112,8 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Table>> {
 }
 
 fn position(id: u64) -> [f64; 3] {
-    let place = id / CLASSES;
-    let (column, row) = (place % 32, place / 32);
+    let cell = id / CLASSES;
+    let (column, row) = (cell % 32, cell / 32);
     [column as f64 * SPACING_M, row as f64 * SPACING_M, (id % CLASSES) as f64 * 0.02]
 }
 

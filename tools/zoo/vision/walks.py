@@ -15,14 +15,14 @@ import numpy as np
 import paths  # noqa: F401
 import room_scenes
 
-RATE, WIDTH, HEIGHT, QUALITY = 5, 240, 180, 75
+RATE, WIDTH, HEIGHT, QUALITY = 5, 240, 180, 58
 FIELD_OF_VIEW = 67
 ROOMS, SECONDS_OF_A_ROOM, PITCH_OF_ROOMS = 3, 20, 10.0
 LABELS_OF_A_ROOM = ["table", "table", "chair", "chair", "lamp", "box", "ball", "book", "bottle", "can"]
 # Height of the eyes, and the distance at which the walker stops before an object, in meters.
 EYES, NEAR = 1.45, 1.3
-# An object is seen in an image if at least so many rays (four per pixel) and so much of it are visible.
-# Each is seen in at least so many images; other rooms are drawn again.
+# Least number of rays (four per pixel) and least part of an object that are visible if it is seen in an image, and
+# least number of such images. Rooms with an object that is seen in fewer are drawn again.
 MIN_RAYS, MIN_VISIBLE, MIN_IMAGES = 224, .3, 8
 # Axes of the world from those of a room (y down).
 TURN = np.array([[0, 0, 1.], [-1, 0, 0], [0, -1, 0]])

@@ -56,11 +56,11 @@ impl Payload for Detections3d {
     const ON_FULL: OnFull = OnFull::Latest;
 
     fn fields(&self) -> Vec<(&'static str, Field)> {
-        let place = |found: &Detection3d| {
+        let described = |found: &Detection3d| {
             let [x, y, z] = found.position_m;
             format!("{} {x:.2} {y:.2} {z:.2}", found.label)
         };
-        let objects: Vec<String> = self.detections.iter().map(place).collect();
+        let objects: Vec<String> = self.detections.iter().map(described).collect();
         vec![
             ("frame_id", Field::Text(self.frame_id.clone())),
             ("detections", count(self.detections.len())),

@@ -170,7 +170,7 @@ slots: {thing_here: [mug, red book]}
 intents:
   where_is: {phrases: ['where is {thing}', 'find {thing}']}
   find_here: {phrases: ['... where ... {thing_here} ...'], tool: where_is, rename: {thing_here: thing}}
-  my_place: {phrases: ['where is my home'], tool: navigate, arguments: {to: home}, say: 'it is {distance} {unit} away.'}
+  my_home: {phrases: ['where is my home'], tool: navigate, arguments: {to: home}, say: 'it is {distance} {unit} away.'}
 ";
 
     #[test]

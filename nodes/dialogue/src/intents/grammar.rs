@@ -266,15 +266,15 @@ mod tests {
         let check = |template: &str, sentence: &str, expected: Option<&str>| {
             assert_eq!(slots(template, sentence).as_deref(), expected, "{template}: {sentence}");
         };
-        let place = "where (is|are|did i (leave|put)) {thing} [at]";
-        check(place, "Where is my mug?", Some("thing=my mug"));
-        check(place, "where are the two red books", Some("thing=the two red books"));
-        check(place, "where did I put my keys", Some("thing=my keys"));
-        check(place, "please, can you tell me where my mug is", None);
-        check(place, "Hey, where is the lamp now, please?", Some("thing=the lamp"));
-        check(place, "where is the lamp at", Some("thing=the lamp"));
-        check(place, "where is", None);
-        check(place, "somewhere is my mug", None);
+        let find = "where (is|are|did i (leave|put)) {thing} [at]";
+        check(find, "Where is my mug?", Some("thing=my mug"));
+        check(find, "where are the two red books", Some("thing=the two red books"));
+        check(find, "where did I put my keys", Some("thing=my keys"));
+        check(find, "please, can you tell me where my mug is", None);
+        check(find, "Hey, where is the lamp now, please?", Some("thing=the lamp"));
+        check(find, "where is the lamp at", Some("thing=the lamp"));
+        check(find, "where is", None);
+        check(find, "somewhere is my mug", None);
         check(
             "(do you know) where {thing} is",
             "do you know where the ball is",
@@ -289,9 +289,9 @@ mod tests {
         check("how many steps", "how many stepsisters", None);
         check("what's here", "What’s here?", Some(""));
         check(
-            "put {thing} on {place}",
+            "put {thing} on {target}",
             "put the cup on the table",
-            Some("thing=the cup,place=the table"),
+            Some("thing=the cup,target=the table"),
         );
         check("[the] ball", "ball", Some(""));
         check("[the] ball", "theball", None);

@@ -274,7 +274,7 @@ impl Answer {
         }
         let on = self.on.as_ref().map(|surface| format!("on the {surface}, "));
         let on = on.unwrap_or_default();
-        let place = match (self.distance_m, self.bearing_deg) {
+        let position = match (self.distance_m, self.bearing_deg) {
             (Some(distance), Some(bearing)) => {
                 format!("{on}{} {}", distance_phrase(distance), direction_phrase(bearing))
             }
@@ -287,7 +287,7 @@ impl Answer {
             true => String::new(),
             false => format!(" I saw it {ago}."),
         };
-        format!("The {thing} is {place}.{seen}")
+        format!("The {thing} is {position}.{seen}")
     }
 }
 

@@ -73,10 +73,10 @@ pub struct Provenance {
     pub map: u64,
 }
 
-/// A place that is recognized in every session, such as a marker or an anchor of OpenXR.
+/// A pose that is recognized in every session, such as a marker or an anchor of OpenXR.
 #[derive(Component, Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Anchor {
-    /// Name of the place.
+    /// Name of the anchor.
     pub name: String,
     /// Orientation in its map: a unit quaternion x, y, z, w.
     pub rotation_xyzw: [f64; 4],
@@ -107,7 +107,7 @@ pub struct EntityRecord {
     pub bounds: Option<Bounded3d>,
     /// Name that a person gave.
     pub name: Option<Name>,
-    /// Place that is recognized, for anchors.
+    /// Name and orientation, for anchors.
     pub anchor: Option<Anchor>,
     /// Vector of the appearance.
     pub embedding: Option<Embedding>,

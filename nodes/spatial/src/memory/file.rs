@@ -53,7 +53,7 @@ pub enum MemoryFileError {
     NotAMemory,
     /// It was written by another version.
     #[error(
-        "it has version {found}, and this program reads version {VERSION}; use the program that wrote it, or delete it to begin anew"
+        "it has version {found}, and this program reads version {VERSION}; use the program that wrote it, or delete it to start with an empty memory"
     )]
     Version {
         /// Version of the file.

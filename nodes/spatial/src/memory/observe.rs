@@ -94,7 +94,7 @@ const INNER_VIEW: f64 = 0.8;
 /// Least size of an object in the image, as a share of its width, to count as missing.
 const LEAST_SHARE: f64 = 0.06;
 
-/// Margin of the depth behind which an object is hidden, as a share of its distance.
+/// Margin of the depth beyond which an object is occluded, as a share of its distance.
 const DEPTH_MARGIN: f64 = 0.2;
 
 /// Shares of the mean size within which two objects are the same: of one class, and of two.
@@ -182,7 +182,7 @@ impl SceneMemory {
             }
         }
         for (detection, id) in found.iter().zip(&mut ids).filter(|(_, id)| id.is_none()) {
-            let is_known = known.iter().any(|object| is_same_place(detection, object));
+            let is_known = known.iter().any(|object| is_same_position(detection, object));
             if !is_known {
                 *id = Some(self.begin(at_ns, detection));
             }
@@ -367,7 +367,7 @@ fn mean_size(one: &[f32; 3], other: &[f32; 3]) -> f64 {
 }
 
 /// True if a detection lies where a confirmed object of another class is: one of both is a mistake.
-fn is_same_place(found: &Detection3d, known: &Known) -> bool {
+fn is_same_position(found: &Detection3d, known: &Known) -> bool {
     let apart = DVec3::from_array(found.position_m).distance(DVec3::from_array(known.position.m));
     !known.is_tentative
         && known.class != found.label
@@ -385,7 +385,7 @@ fn is_same(one: &Known, other: &Known) -> bool {
 }
 
 /// True if an object of this size at a point of the world must be visible: in the inner part of the
-/// image, near, large enough, and not behind something.
+/// image, near, large enough, and not occluded.
 fn is_expected(view: &CameraView<'_>, point: DVec3, size_m: f64, max_distance_m: f64) -> bool {
     let Some((pixel, z)) = view.project(point) else { return false };
     let image = view.size_px();

@@ -306,8 +306,8 @@ fn names_come_before_classes() {
     assert!(memory.forget(2));
     assert!(!memory.forget(2));
     assert_eq!(memory.find("cup", None)[0].id, 1);
-    let place = memory.remember("the entrance", [9.0, 9.0, 0.0], SECOND);
-    assert_eq!(memory.find("entrance", None)[0].id, place);
+    let entrance = memory.remember("the entrance", [9.0, 9.0, 0.0], SECOND);
+    assert_eq!(memory.find("entrance", None)[0].id, entrance);
 }
 
 #[test]

@@ -183,7 +183,7 @@ fn remember_this(
         }
         None => {
             let id = memory.remember(name, viewer.world_from_camera.translation_m, now_ns);
-            Ok(json!({"id": id, "phrase": format!("I will remember this place as {name}.")}))
+            Ok(json!({"id": id, "phrase": format!("I will remember this position as {name}.")}))
         }
     }
 }
