@@ -50,7 +50,8 @@ params! {
 /// In a sentence, `(a|b)` are alternatives, `[a]` is optional, `{slot}` is an argument of the call, of one
 /// to six words, and `...` stands for up to ten words. Case and punctuation do not matter, and neither do words
 /// like "please" and "can you tell me" at the beginning and "now" at the end. If several sentences
-/// match, the one wins in which the fewest words stand for `...` or a slot without values.
+/// match, the one wins in which the fewest words stand for `...` or a slot without values; those of a slot count
+/// twice.
 ///
 /// Latency: that of the tool.
 ///

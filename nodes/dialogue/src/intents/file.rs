@@ -184,6 +184,8 @@ intents:
         assert_eq!(call("where is my home").unwrap(), "navigate {\"to\":\"home\"}");
         let known = "where_is {\"thing\":\"red book\"}";
         assert_eq!(call("where the hell is that red book of mine").unwrap(), known);
+        let known = "where_is {\"thing\":\"mug\"}";
+        assert_eq!(call("where is the code is my mug").unwrap(), known, "a word was misheard");
         assert_eq!(call("what is the time"), None);
     }
 

@@ -71,7 +71,7 @@ pub(super) struct Template {
 pub(super) struct Match<'t> {
     /// Names and values of the slots.
     pub(super) slots: Vec<(&'t str, String)>,
-    /// Words that the template does not name: those of slots without a list, and of `...`.
+    /// Words that the template does not name: those of `...`, and twice those of slots without a list.
     pub(super) open_words: usize,
 }
 
@@ -117,7 +117,7 @@ impl Template {
         let slots = self.slots.iter().map(|slot| (slot.as_str(), text(slot).to_owned()));
         let slots: Vec<_> = slots.filter(|(_, value)| !value.is_empty()).collect();
         let open = slots.iter().filter(|(slot, _)| !lists.contains_key(*slot));
-        let open_words = wild + open.map(|(_, value)| words(value)).sum::<usize>();
+        let open_words = wild + 2 * open.map(|(_, value)| words(value)).sum::<usize>();
         Some(Match { slots, open_words })
     }
 }
