@@ -401,7 +401,7 @@ mod tests {
     #[test]
     fn viewers_get_changes_also_after_the_clock_has_restarted() {
         let mut bench = open(None, "fixed").unwrap();
-        assert_eq!(ask(&mut bench, 0, "what_is_here", "{}").contains("where I am"), true);
+        assert!(ask(&mut bench, 0, "what_is_here", "{}").contains("where I am"));
         let labels = |updates: &[SceneUpdate]| -> Vec<String> {
             let entities = updates.iter().flat_map(|update| &update.entities);
             entities.map(|entity| format!("{} {}", entity.id, entity.label)).collect()
