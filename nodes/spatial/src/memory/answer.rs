@@ -253,9 +253,10 @@ impl SceneMemory {
                     && apart.y.abs() < size[1] / 2.0
                     && apart.z - below > -0.1
                     && apart.z - below < size[2] / 2.0 + 0.3;
-                let class = label.class.to_string();
-                (is_surface && is_above)
-                    .then(|| (apart.truncate().length(), parts.persistence.id, class))
+                (is_surface && is_above).then(|| {
+                    let apart = apart.truncate().length();
+                    (apart, parts.persistence.id, label.class.to_string())
+                })
             })
             .collect();
         found.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
