@@ -21,6 +21,29 @@ impl Default for Pose {
     }
 }
 
+/// Message definition of a pose, and those that it depends on.
+macro_rules! pose_definition {
+    () => {
+        "================================================================================
+MSG: geometry_msgs/Pose
+geometry_msgs/Point position
+geometry_msgs/Quaternion orientation
+================================================================================
+MSG: geometry_msgs/Point
+float64 x
+float64 y
+float64 z
+================================================================================
+MSG: geometry_msgs/Quaternion
+float64 x
+float64 y
+float64 z
+float64 w
+"
+    };
+}
+pub(crate) use pose_definition;
+
 /// The rotation that changes nothing.
 pub(crate) const IDENTITY: [f64; 4] = [0.0, 0.0, 0.0, 1.0];
 
@@ -79,22 +102,7 @@ impl CdrMessage for Pose {
 geometry_msgs/Pose pose
 ",
         ros_header!(),
-        "================================================================================
-MSG: geometry_msgs/Pose
-geometry_msgs/Point position
-geometry_msgs/Quaternion orientation
-================================================================================
-MSG: geometry_msgs/Point
-float64 x
-float64 y
-float64 z
-================================================================================
-MSG: geometry_msgs/Quaternion
-float64 x
-float64 y
-float64 z
-float64 w
-"
+        pose_definition!(),
     );
     type Wire = ((i32, u32), String, [f64; 3], [f64; 4]);
 

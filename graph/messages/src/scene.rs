@@ -3,7 +3,10 @@
 use afferent_graph::{Field, OnFull, Payload, RecordCodec, WireCodec};
 use serde::{Deserialize, Serialize};
 
-use crate::{Cdr, CdrMessage, Pose, pose::IDENTITY};
+use crate::{
+    Cdr, CdrMessage, Pose,
+    pose::{IDENTITY, pose_definition},
+};
 
 /// Changes of the entities of a scene (`foxglove_msgs/SceneUpdate`): boxes with a label.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -97,7 +100,7 @@ const FONT_M: f64 = 0.08;
 /// it is deleted.
 impl CdrMessage for SceneUpdate {
     const MESSAGE: &'static str = "foxglove_msgs/msg/SceneUpdate";
-    const SCHEMA: &'static str = include_str!("scene/SceneUpdate.msg");
+    const SCHEMA: &'static str = concat!(include_str!("scene/SceneUpdate.msg"), pose_definition!());
     type Wire = (Vec<RosDeletion>, Vec<RosEntity>);
 
     fn to_wire(&self) -> Self::Wire {

@@ -108,20 +108,26 @@ impl Payload for Depth {
     }
 }
 
-impl CdrMessage for Depth {
-    const MESSAGE: &'static str = "afferent_msgs/msg/Depth";
-    const SCHEMA: &'static str = concat!(
-        "std_msgs/Header header
+/// Fields of the message of a depth map.
+macro_rules! depth_fields {
+    () => {
+        concat!(
+            "std_msgs/Header header
 string kind # metric, in meters, or affine_inverse
 ",
-        geometry_fields!(),
-        "uint32 height
+            geometry_fields!(),
+            "uint32 height
 uint32 width
 float32[] values # row after row
-",
-        ros_header!(),
-        camera_definition!(),
-    );
+"
+        )
+    };
+}
+pub(super) use depth_fields;
+
+impl CdrMessage for Depth {
+    const MESSAGE: &'static str = "afferent_msgs/msg/Depth";
+    const SCHEMA: &'static str = concat!(depth_fields!(), ros_header!(), camera_definition!(),);
     type Wire = ((i32, u32), String, String, Geometry, [u32; 2], Vec<f32>);
 
     fn to_wire(&self) -> Self::Wire {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::count;
-use crate::{Cdr, CdrMessage, cdr::ros_header};
+use crate::{Cdr, CdrMessage, cdr::ros_header, pose::pose_definition};
 use afferent_graph::{Field, OnFull, Payload, RecordCodec, WireCodec};
 
 /// Objects in an image, the most probable first (ROS `vision_msgs/Detection2DArray`).
@@ -119,22 +119,8 @@ float64 y
 MSG: geometry_msgs/PoseWithCovariance
 geometry_msgs/Pose pose
 float64[36] covariance
-================================================================================
-MSG: geometry_msgs/Pose
-geometry_msgs/Point position
-geometry_msgs/Quaternion orientation
-================================================================================
-MSG: geometry_msgs/Point
-float64 x
-float64 y
-float64 z
-================================================================================
-MSG: geometry_msgs/Quaternion
-float64 x
-float64 y
-float64 z
-float64 w
-"
+",
+        pose_definition!(),
     );
     type Wire = ((i32, u32), String, Vec<RosDetection>);
 

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Depth, count};
+use super::{Depth, count, depth::depth_fields};
 use crate::{
     Cdr, CdrMessage, Pose,
     camera::{camera_definition, geometry_fields},
     cdr::ros_header,
+    pose::pose_definition,
 };
 use afferent_graph::{Field, OnFull, Payload, RecordCodec, WireCodec};
 
@@ -90,31 +91,12 @@ afferent_msgs/Depth depth
 MSG: geometry_msgs/PoseStamped
 std_msgs/Header header
 geometry_msgs/Pose pose
-================================================================================
-MSG: geometry_msgs/Pose
-geometry_msgs/Point position
-geometry_msgs/Quaternion orientation
-================================================================================
-MSG: geometry_msgs/Point
-float64 x
-float64 y
-float64 z
-================================================================================
-MSG: geometry_msgs/Quaternion
-float64 x
-float64 y
-float64 z
-float64 w
-================================================================================
+",
+        pose_definition!(),
+        "================================================================================
 MSG: afferent_msgs/Depth
-std_msgs/Header header
-string kind # metric, in meters, or affine_inverse
 ",
-        geometry_fields!(),
-        "uint32 height
-uint32 width
-float32[] values # row after row
-",
+        depth_fields!(),
         ros_header!(),
         camera_definition!(),
     );
