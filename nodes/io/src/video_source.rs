@@ -141,6 +141,26 @@ impl VideoSourceParams {
         };
         Ok(ReadOptions { fps: self.fps, raw, topic: self.topic.clone(), ffmpeg })
     }
+
+    fn calibration(&self) -> Result<Option<Camera>, NodeError> {
+        self.calibration.as_deref().map(Camera::read).transpose()
+    }
+
+    /// Checks that the images can be read.
+    fn check_input(&self) -> Result<(), NodeError> {
+        let options = self.options()?;
+        if !is_pipe(&self.path) {
+            return video_file::open(&self.path, &options).map(drop);
+        }
+        let refused = match (self.repeat, self.decoder) {
+            (true, _) => Some(("repeat", "a pipe cannot be read again")),
+            (_, VideoDecoder::Ffmpeg) => Some(("decoder", "ffmpeg cannot read a pipe here")),
+            _ => None,
+        };
+        refused.map_or(Ok(()), |(name, reason)| {
+            Err(NodeError::InvalidParam { name: name.into(), reason: reason.to_owned() })
+        })
+    }
 }
 
 /// True for standard input and named pipes, which can be read once.
@@ -207,30 +227,19 @@ impl Node for VideoSource {
     const LATENCY: &'static str = "none";
 
     fn check(params: &VideoSourceParams, _: &OpenCx) -> Result<(), NodeError> {
-        let options = params.options()?;
-        params.calibration.as_deref().map(Camera::read).transpose()?;
-        if !is_pipe(&params.path) {
-            return video_file::open(&params.path, &options).map(drop);
-        }
-        let refused = match (params.repeat, params.decoder) {
-            (true, _) => Some(("repeat", "a pipe cannot be read again")),
-            (_, VideoDecoder::Ffmpeg) => Some(("decoder", "ffmpeg cannot read a pipe here")),
-            _ => None,
-        };
-        refused.map_or(Ok(()), |(name, reason)| {
-            Err(NodeError::InvalidParam { name: name.into(), reason: reason.to_owned() })
-        })
+        params.calibration()?;
+        params.check_input()
     }
 
-    fn open(params: VideoSourceParams, cx: &OpenCx) -> Result<Self, NodeError> {
-        Self::check(&params, cx)?;
+    fn open(params: VideoSourceParams, _: &OpenCx) -> Result<Self, NodeError> {
+        params.check_input()?;
+        let calibration = params.calibration()?.map(Arc::new);
         let (sender, images) = sync_channel(MAX_QUEUED);
         let (path, options, repeat) = (params.path.clone(), params.options()?, params.repeat);
         let read = move || read(&path, &options, repeat, &sender);
         let thread = thread::Builder::new().name("video_source".to_owned()).spawn(read);
         thread.map_err(|error| file_error(&params.path, format!("no thread: {error}")))?;
-        let calibration = params.calibration.as_deref().map(Camera::read).transpose()?;
-        Ok(Self { calibration: calibration.map(Arc::new), params, images, early: None })
+        Ok(Self { params, calibration, images, early: None })
     }
 
     fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
