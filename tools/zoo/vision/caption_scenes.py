@@ -3,7 +3,7 @@ import colorsys
 
 import numpy as np
 import room_views
-from room_scenes import LABELS, NO_CLASS, draw_room, render
+from room_scenes import LABELS, NO_CLASS
 from room_views import HEIGHT, WIDTH
 
 COLORS = ["gray", "red", "yellow", "green", "blue", "purple"]
@@ -58,12 +58,7 @@ def seen_in(room, extents):
 def draw_scenes(rng, count):
     """Draws records."""
     records = np.zeros(count, RECORD)
-    for i, record in enumerate(records):
-        if i % VIEWS_OF_A_ROOM == 0:
-            room = draw_room(rng)
-        depth = np.zeros(1)
-        while depth.min() < .25:  # not inside of an object or right before one
-            image, depth, extents = render(room, room_views.draw_view(rng, room), WIDTH, HEIGHT)
+    for record, (room, image, _, extents) in zip(records, room_views.rendered_views(rng, count, VIEWS_OF_A_ROOM)):
         seen = seen_in(room, extents)
         record["image"], record["count"], record["seen"][:len(seen)] = image, len(seen), seen
     return records

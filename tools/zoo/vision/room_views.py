@@ -40,15 +40,21 @@ def boxes_of(room, extents):
     return np.array(boxes[:MAX_BOXES], BOX)
 
 
-def draw_views(rng, count):
-    """Draws records."""
-    records = np.zeros(count, RECORD)
-    for i, record in enumerate(records):
-        if i % VIEWS_OF_A_ROOM == 0:
+def rendered_views(rng, count, views_of_a_room):
+    """Yields rooms with image, depth and extents of their objects."""
+    for i in range(count):
+        if i % views_of_a_room == 0:
             room = draw_room(rng)
         depth = np.zeros(1)
         while depth.min() < .25:  # not inside of an object or right before one
             image, depth, extents = render(room, draw_view(rng, room), WIDTH, HEIGHT)
+        yield room, image, depth, extents
+
+
+def draw_views(rng, count):
+    """Draws records."""
+    records = np.zeros(count, RECORD)
+    for record, (room, image, depth, extents) in zip(records, rendered_views(rng, count, VIEWS_OF_A_ROOM)):
         boxes = boxes_of(room, extents)
         record["image"], record["depth"], record["count"] = image, depth, len(boxes)
         record["boxes"][:len(boxes)] = boxes
