@@ -1,5 +1,6 @@
 //! View of the world from a camera with a known pose and a depth map.
 
+use afferent_graph::NodeError;
 use afferent_messages::{
     Camera, Pose,
     vision::{Box2d, Depth, DepthKind},
@@ -30,6 +31,13 @@ pub(crate) enum ViewError {
          images"
     )]
     NoCalibration,
+}
+
+impl ViewError {
+    /// The error of a packet on an input.
+    pub(crate) fn at(self, port: &'static str) -> NodeError {
+        NodeError::InvalidInput { port: port.into(), reason: self.to_string() }
+    }
 }
 
 impl<'v> CameraView<'v> {

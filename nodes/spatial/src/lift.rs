@@ -190,7 +190,7 @@ fn shrunk(depth: &Depth) -> Result<Depth, NodeError> {
 }
 
 /// Refuses a call that another input than `primary` has caused.
-pub(crate) fn require_sync(cx: &Cx<'_>, primary: &str) -> Result<(), NodeError> {
+fn require_sync(cx: &Cx<'_>, primary: &str) -> Result<(), NodeError> {
     match cx.port() {
         Some(port) if port != primary => Err(NodeError::InvalidInput {
             port: port.to_owned().into(),
@@ -221,10 +221,7 @@ impl Node for Lift {
         else {
             return Ok(());
         };
-        let view = CameraView::new(pose, depth).map_err(|error| NodeError::InvalidInput {
-            port: "depth".into(),
-            reason: error.to_string(),
-        })?;
+        let view = CameraView::new(pose, depth).map_err(|error| error.at("depth"))?;
         let detections = found.detections.iter().filter_map(|found| self.lift(&view, found));
         let detections = detections.collect();
         let view = Some(View { pose: pose.clone(), depth: shrunk(depth)? });

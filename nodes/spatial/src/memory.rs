@@ -243,9 +243,7 @@ impl SceneMemory {
         for (id, entity) in moved {
             let mut entity = self.world.entity_mut(entity);
             if let Some(mut position) = entity.get_mut::<Position>() {
-                let (m, covariance) = position.parts();
-                let m = DVec3::from_array(change.apply(m.to_array()));
-                *position = Position::from_parts(m, rotation * covariance * rotation.transpose());
+                *position = position.in_frame(&change);
             }
             if let Some(mut anchor) = entity.get_mut::<Anchor>() {
                 let turned = DQuat::from_array(change.rotation_xyzw)

@@ -141,10 +141,7 @@ ports! {
 impl SceneMemoryNode {
     fn observe(&mut self, found: &Detections3d, at_ns: u64) -> Result<(), NodeError> {
         let view = found.view.as_ref().map(|view| CameraView::new(&view.pose, &view.depth));
-        let view = view.transpose().map_err(|error| NodeError::InvalidInput {
-            port: "objects".into(),
-            reason: error.to_string(),
-        })?;
+        let view = view.transpose().map_err(|error| error.at("objects"))?;
         if let Some(view) = &view {
             self.viewer = Some(view.world_from_camera);
         }

@@ -613,7 +613,7 @@ mod tests {
             let mut values = |end: StripEnd| {
                 model.prepare_strip(&image, &Affine::IDENTITY, 3, end).unwrap();
                 let mut all = Vec::new();
-                // Of channels that are adjacent, too.
+                // Also reads inputs whose channels are adjacent.
                 afferent_core::read_floats(&model.input(), &mut all).unwrap();
                 all
             };

@@ -19,7 +19,7 @@ struct Intent {
     templates: Vec<Template>,
     rename: BTreeMap<String, String>,
     arguments: Map<String, Value>,
-    say: Option<String>,
+    say: Option<Say>,
 }
 
 #[derive(Deserialize)]
@@ -68,17 +68,8 @@ impl Intents {
             if spec.phrases.is_empty() {
                 return Err(format!("intent {name} has no phrases"));
             }
-            let templates = spec.phrases.iter().map(|phrase| Template::new(phrase, &lists));
-            let templates: Result<Vec<_>, _> = templates.collect();
-            let templates = templates.map_err(|reason| format!("intent {name}: {reason}"))?;
-            spec.check(&templates).map_err(|reason| format!("intent {name}: {reason}"))?;
-            Ok(Intent {
-                templates,
-                tool: spec.tool.unwrap_or(name),
-                rename: spec.rename,
-                arguments: spec.arguments,
-                say: spec.say,
-            })
+            let intent = spec.into_intent(name.clone(), &lists);
+            intent.map_err(|reason| format!("intent {name}: {reason}"))
         };
         let intents = intents.into_iter().map(intent).collect::<Result<_, _>>()?;
         Ok(Self { intents, lists })
@@ -121,43 +112,70 @@ impl Intents {
         if let Some(error) = result.get("error") {
             return Err(error.as_str().map_or_else(|| error.to_string(), str::to_owned));
         }
-        let Some(template) = self.intents.get(intent).and_then(|intent| intent.say.as_deref())
-        else {
+        let Some(say) = self.intents.get(intent).and_then(|intent| intent.say.as_ref()) else {
             let phrase = result.get("phrase").and_then(Value::as_str);
             return phrase.map(str::to_owned).ok_or_else(|| {
                 "the result has no field \"phrase\"; set `say` of its intent".to_owned()
             });
         };
-        let mut said = String::new();
-        let mut rest = template;
+        say.fill(result)
+    }
+}
+
+/// Sentence with fields of a result.
+struct Say {
+    /// Texts, each with the field after it.
+    parts: Vec<(String, String)>,
+    end: String,
+}
+
+impl Say {
+    /// Parses a sentence with `{fields}`.
+    ///
+    /// # Errors
+    /// The missing bracket.
+    fn parse(text: &str) -> Result<Self, String> {
+        let (mut parts, mut rest) = (Vec::new(), text);
         while let Some((before, after)) = rest.split_once('{') {
-            let (field, after) = after.split_once('}').ok_or(NO_END)?;
+            let (field, after) = after.split_once('}').ok_or("`}` is missing in `say`")?;
+            parts.push((before.to_owned(), field.to_owned()));
+            rest = after;
+        }
+        Ok(Self { parts, end: rest.to_owned() })
+    }
+
+    /// # Errors
+    /// The missing field.
+    fn fill(&self, result: &Map<String, Value>) -> Result<String, String> {
+        let mut said = String::new();
+        for (before, field) in &self.parts {
             let value =
                 result.get(field).ok_or_else(|| format!("the result has no field {field:?}"))?;
             said.push_str(before);
             said.push_str(&value.as_str().map_or_else(|| value.to_string(), str::to_owned));
-            rest = after;
         }
-        said.push_str(rest);
+        said.push_str(&self.end);
         Ok(said)
     }
 }
 
-const NO_END: &str = "`}` is missing in `say`";
-
 impl IntentSpec {
     /// # Errors
-    /// The fault of `say` or `rename`.
-    fn check(&self, templates: &[Template]) -> Result<(), String> {
-        let mut rest = self.say.as_deref().unwrap_or_default();
-        while let Some((_, after)) = rest.split_once('{') {
-            rest = after.split_once('}').ok_or(NO_END)?.1;
-        }
+    /// The phrase, `say` or `rename` that is wrong.
+    fn into_intent(self, name: String, lists: &SlotLists) -> Result<Intent, String> {
+        let templates = self.phrases.iter().map(|phrase| Template::new(phrase, lists));
+        let templates: Vec<_> = templates.collect::<Result<_, _>>()?;
         let has_slot = |name: &String| templates.iter().any(|template| template.has_slot(name));
-        match self.rename.keys().find(|name| !has_slot(name)) {
-            Some(name) => Err(format!("`rename` names {name}, which is no slot of its phrases")),
-            None => Ok(()),
+        if let Some(slot) = self.rename.keys().find(|slot| !has_slot(slot)) {
+            return Err(format!("`rename` names {slot}, which is no slot of its phrases"));
         }
+        Ok(Intent {
+            templates,
+            tool: self.tool.unwrap_or(name),
+            rename: self.rename,
+            arguments: self.arguments,
+            say: self.say.as_deref().map(Say::parse).transpose()?,
+        })
     }
 }
 

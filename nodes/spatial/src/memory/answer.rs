@@ -63,7 +63,7 @@ const ARTICLES: &[&str] =
 /// Classes that things lie on.
 const SURFACES: &[&str] = &["bed", "bench", "chair", "couch", "dining table", "table"];
 
-/// Where a point is, seen from a camera.
+/// Direction and distance of a point from a camera.
 #[derive(Clone, Copy)]
 struct Direction {
     /// Horizontal.
@@ -317,7 +317,7 @@ fn number_word(number: u64) -> String {
 }
 
 /// A bearing in degrees, positive to the right, in words.
-pub(crate) fn direction_phrase(bearing_deg: f64) -> &'static str {
+fn direction_phrase(bearing_deg: f64) -> &'static str {
     let is_right = bearing_deg > 0.0;
     match (bearing_deg.abs(), is_right) {
         (..20.0, _) => "straight ahead",

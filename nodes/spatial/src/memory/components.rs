@@ -4,8 +4,10 @@
 use std::sync::Arc;
 
 use bevy_ecs::{component::Component, world::EntityWorldMut};
-use glam::{DMat3, DVec3};
+use glam::{DMat3, DQuat, DVec3};
 use serde::{Deserialize, Serialize};
+
+use crate::frames::Rigid;
 
 /// Number of an entity, which lasts as long as the file.
 #[derive(Component, Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -41,6 +43,14 @@ impl Position {
     /// The position as a vector, and its covariance as a matrix.
     pub(crate) fn parts(&self) -> (DVec3, DMat3) {
         (DVec3::from_array(self.m), DMat3::from_cols_array_2d(&self.covariance_m2))
+    }
+
+    /// The position in another frame.
+    pub(crate) fn in_frame(&self, frame_from_this: &Rigid) -> Self {
+        let rotation = DMat3::from_quat(DQuat::from_array(frame_from_this.rotation_xyzw));
+        let (_, covariance) = self.parts();
+        let m = DVec3::from_array(frame_from_this.apply(self.m));
+        Self::from_parts(m, rotation * covariance * rotation.transpose())
     }
 
     pub(crate) fn from_parts(m: DVec3, covariance: DMat3) -> Self {

@@ -125,10 +125,11 @@ impl SceneMemory {
     fn detection_in_map(&self, found: &Detection3d) -> Detection3d {
         let to = self.map_from_world;
         let rotation = DMat3::from_quat(DQuat::from_array(to.rotation_xyzw));
-        let covariance = DMat3::from_cols_array_2d(&found.covariance_m2);
+        let position = Position { m: found.position_m, covariance_m2: found.covariance_m2 };
+        let position = position.in_frame(&to);
         Detection3d {
-            position_m: to.apply(found.position_m),
-            covariance_m2: (rotation * covariance * rotation.transpose()).to_cols_array_2d(),
+            position_m: position.m,
+            covariance_m2: position.covariance_m2,
             size_m: turned(rotation, found.size_m),
             ..found.clone()
         }

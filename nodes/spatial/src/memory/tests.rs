@@ -127,7 +127,7 @@ fn objects_are_forgotten_if_they_must_be_visible_and_are_not() {
     check([3.0, 5.0, 1.5], 4.0, 60, true); // beside the image
     check([-1.0, 2.0, 1.5], 4.0, 60, true); // behind the camera
     check([7.0, 2.0, 1.5], 9.0, 60, true); // too far
-    // What a person has named stays.
+    // A named object stays.
     let mut memory = seen(ahead);
     assert!(memory.set_name(1, "my mug"));
     look_in_vain(&mut memory, 60, 4.0);
@@ -203,7 +203,7 @@ fn a_session_finds_the_map_of_an_earlier_one_by_an_anchor() {
     assert!(!cup.is_stale);
     // Two meters behind the door: at (5, 7) in this session.
     assert!((cup.distance_m.unwrap() - (25.0_f64 + 49.0).sqrt()).abs() < 1e-6, "{cup:?}");
-    // What this session has seen is in the same map now: one meter behind the door.
+    // The ball of this session is in the same map now: one meter behind the door.
     let ball = answer(&mut second, "ball");
     let expected = DVec3::new(2.0, 0.0, 1.0);
     assert!(DVec3::from_array(ball.record.position.m).distance(expected) < 0.05, "{ball:?}");

@@ -15,6 +15,19 @@ const MAX_THINGS: usize = 20;
 const THIS_DEG: f64 = 20.0;
 const THIS_M: f64 = 2.5;
 
+/// Runs a call with its arguments, at a time in nanoseconds since 1970.
+///
+/// # Errors
+/// Description of the fault, for the language model.
+type Tool = fn(&mut SceneMemory, &Arguments, Option<&Viewer>, u64) -> Result<Value, String>;
+
+const TOOLS: &[(&str, Tool)] = &[
+    ("forget", forget),
+    ("remember_this", remember_this),
+    ("what_is_here", what_is_here),
+    ("where_is", where_is),
+];
+
 /// Runs a tool call; `None` if the tool is one of another node.
 pub(super) fn run(
     memory: &mut SceneMemory,
@@ -22,50 +35,44 @@ pub(super) fn run(
     viewer: Option<&Viewer>,
     now_ns: u64,
 ) -> Option<Result<Value, String>> {
-    let is_known =
-        ["forget", "remember_this", "what_is_here", "where_is"].contains(&call.tool.as_str());
-    is_known.then(|| run_known(memory, call, viewer, now_ns))
+    let (_, tool) = TOOLS.iter().find(|(name, _)| *name == call.tool)?;
+    let arguments = serde_json::from_str(&call.json)
+        .map_err(|_| format!("arguments {} are not a JSON object", call.json));
+    Some(arguments.and_then(|arguments| tool(memory, &Arguments(arguments), viewer, now_ns)))
 }
 
-/// # Errors
-/// Description of the fault, for the language model.
-fn run_known(
-    memory: &mut SceneMemory,
-    call: &ToolMessage,
-    viewer: Option<&Viewer>,
-    now_ns: u64,
-) -> Result<Value, String> {
-    let arguments: Map<String, Value> = serde_json::from_str(&call.json)
-        .map_err(|_| format!("arguments {} are not a JSON object", call.json))?;
-    let text = |name: &str| {
-        let value =
-            arguments.get(name).and_then(Value::as_str).filter(|text| !text.trim().is_empty());
+/// Arguments of a call.
+struct Arguments(Map<String, Value>);
+
+impl Arguments {
+    /// # Errors
+    /// If the argument is missing.
+    fn text(&self, name: &str) -> Result<&str, String> {
+        let value = self.0.get(name).and_then(Value::as_str);
+        let value = value.filter(|text| !text.trim().is_empty());
         value.ok_or_else(|| format!("argument {name} is missing or not a string"))
-    };
-    match call.tool.as_str() {
-        "forget" => Ok(forget(memory, text("thing")?, viewer)),
-        "remember_this" => remember_this(memory, text("name")?, viewer, now_ns),
-        "where_is" => Ok(where_is(memory, text("thing")?, viewer, now_ns)),
-        _ => {
-            let distance = arguments.get("distance_m").and_then(Value::as_f64).unwrap_or(HERE_M);
-            Ok(what_is_here(memory, distance, viewer, now_ns))
-        }
     }
 }
 
-fn where_is(memory: &mut SceneMemory, thing: &str, viewer: Option<&Viewer>, now_ns: u64) -> Value {
+fn where_is(
+    memory: &mut SceneMemory,
+    arguments: &Arguments,
+    viewer: Option<&Viewer>,
+    now_ns: u64,
+) -> Result<Value, String> {
+    let thing = arguments.text("thing")?;
     let candidates = memory.find(thing, viewer);
     let best = candidates.first().and_then(|best| memory.answer(best.id, viewer, now_ns));
     let Some(best) = best else {
         let phrase = format!("I have not seen {}.", with_article(thing));
-        return json!({"found": false, "phrase": phrase});
+        return Ok(json!({"found": false, "phrase": phrase}));
     };
     let count = candidates.iter().filter(|found| found.is_stale == best.is_stale).count();
     let mut phrase = best.phrase();
     if count > 1 && best.distance_m.is_some() {
         phrase = format!("I know {count} of them. {}", nearest(&phrase));
     }
-    json!({
+    Ok(json!({
         "found": true,
         "phrase": phrase,
         "thing": best.thing,
@@ -77,7 +84,7 @@ fn where_is(memory: &mut SceneMemory, thing: &str, viewer: Option<&Viewer>, now_
         "age_s": best.age.as_secs(),
         "count": count,
         "stale": best.is_stale,
-    })
+    }))
 }
 
 /// The phrase about the nearest of several objects.
@@ -112,12 +119,13 @@ fn around(memory: &mut SceneMemory, viewer: &Viewer, within_m: f64, now_ns: u64)
 
 fn what_is_here(
     memory: &mut SceneMemory,
-    distance_m: f64,
+    arguments: &Arguments,
     viewer: Option<&Viewer>,
     now_ns: u64,
-) -> Value {
+) -> Result<Value, String> {
+    let distance_m = arguments.0.get("distance_m").and_then(Value::as_f64).unwrap_or(HERE_M);
     let Some(viewer) = viewer else {
-        return json!({"things": [], "phrase": "I do not know where I am."});
+        return Ok(json!({"things": [], "phrase": "I do not know where I am."}));
     };
     let answers = around(memory, viewer, distance_m, now_ns);
     let things: Vec<Value> = answers
@@ -134,7 +142,7 @@ fn what_is_here(
         true => "I know nothing here.".to_owned(),
         false => format!("I know {} here.", listed(&answers)),
     };
-    json!({"things": things, "phrase": phrase})
+    Ok(json!({"things": things, "phrase": phrase}))
 }
 
 /// The things with their numbers, such as "a lamp, 2 chairs and a table".
@@ -166,10 +174,11 @@ fn listed(answers: &[Answer]) -> String {
 
 fn remember_this(
     memory: &mut SceneMemory,
-    name: &str,
+    arguments: &Arguments,
     viewer: Option<&Viewer>,
     now_ns: u64,
 ) -> Result<Value, String> {
+    let name = arguments.text("name")?;
     let viewer = viewer.ok_or("there is no pose of the camera yet")?;
     let ahead = around(memory, viewer, THIS_M, now_ns).into_iter();
     let angle = |answer: &Answer| answer.off_axis_deg.unwrap_or(f64::INFINITY);
@@ -188,12 +197,18 @@ fn remember_this(
     }
 }
 
-fn forget(memory: &mut SceneMemory, thing: &str, viewer: Option<&Viewer>) -> Value {
+fn forget(
+    memory: &mut SceneMemory,
+    arguments: &Arguments,
+    viewer: Option<&Viewer>,
+    _: u64,
+) -> Result<Value, String> {
+    let thing = arguments.text("thing")?;
     let found = memory.find(thing, viewer);
     let forgotten = found.iter().filter(|candidate| memory.forget(candidate.id)).count();
     let phrase = match forgotten {
         0 => format!("I do not know {}.", with_article(thing)),
         _ => format!("I have forgotten {}.", with_article(thing)),
     };
-    json!({"forgotten": forgotten, "phrase": phrase})
+    Ok(json!({"forgotten": forgotten, "phrase": phrase}))
 }
