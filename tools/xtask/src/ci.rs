@@ -33,7 +33,6 @@ const STEPS: &[Step] = &[
     Step { name: "tidy", what: "rules of the repository", set: Set::Fast, run: tidy },
     Step { name: "core", what: "tests of graph/core and runtime/core", set: Set::Fast, run: core },
     Step { name: "tests", what: "all tests", set: Set::Full, run: tests },
-    Step { name: "net", what: "lints and tests of the network features", set: Set::Full, run: net },
     Step { name: "deny", what: "licenses, sources, duplicates", set: Set::Full, run: deny },
     Step { name: "model", what: "thread interleavings (shuttle)", set: Set::Full, run: model },
     Step { name: "sanitizer", what: "AddressSanitizer", set: Set::Full, run: sanitizer },
@@ -109,12 +108,14 @@ fn format() -> Result<()> {
     command::run(&mut cargo("fmt --all -- --check"))
 }
 
+/// Every crate with every feature: one set for lints, tests and documentation, so that each
+/// dependency is compiled once for all of them. The release build has the default features.
+const EVERYTHING: &str = "--workspace --locked --features \
+    afferent/audio-device,afferent/camera-nokhwa,afferent/h264,afferent/net,afferent/ros2,\
+    afferent-bench/net";
+
 fn lints() -> Result<()> {
-    command::run(&mut cargo("clippy --workspace --all-targets --locked -- -D warnings"))?;
-    command::run(&mut cargo(
-        "clippy -p afferent -p afferent-nodes-device -p afferent-nodes-io \
-         --features audio-device,camera-nokhwa,h264 --all-targets --locked -- -D warnings",
-    ))
+    command::run(&mut cargo(&format!("clippy {EVERYTHING} --all-targets -- -D warnings")))
 }
 
 fn tidy() -> Result<()> {
@@ -126,23 +127,7 @@ fn core() -> Result<()> {
 }
 
 fn tests() -> Result<()> {
-    command::run(&mut cargo("test --workspace --locked"))?;
-    command::run(&mut cargo(
-        "test -p afferent-nodes-device -p afferent-nodes-io \
-         --features audio-device,camera-nokhwa,h264 --locked",
-    ))
-}
-
-/// Crates with features that need zenoh. One set of packages for all commands, so that zenoh is built
-/// once for lints and once for tests.
-const NET: &str = "-p afferent-transport -p afferent-nodes-ros2 -p afferent -p afferent-bench \
-                   --features afferent-bench/net,afferent/net,afferent/ros2,afferent-nodes-ros2/zenoh --locked";
-
-fn net() -> Result<()> {
-    command::run(&mut cargo(&format!("clippy {NET} --all-targets -- -D warnings")))?;
-    let targets = "--lib --test router --test ros2 --test keys --test transport --test machines \
-                   --test unauthorized --test kits";
-    command::run(&mut cargo(&format!("test {NET} {targets}")))
+    command::run(&mut cargo(&format!("test {EVERYTHING}")))
 }
 
 /// Advisories need a database from the network, so they are checked only where it is there.
@@ -177,7 +162,7 @@ fn devices() -> Result<()> {
 }
 
 fn docs() -> Result<()> {
-    let mut doc = cargo("doc --workspace --no-deps --locked");
+    let mut doc = cargo(&format!("doc {EVERYTHING} --no-deps"));
     command::run(doc.env("RUSTDOCFLAGS", "-Dwarnings"))
 }
 
