@@ -1,20 +1,24 @@
 //! Inertial measurements of a file.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use afferent_graph::{Cx, Node, NodeError, OpenCx, Port, params, ports};
 use afferent_messages::Imu;
 
 use crate::{
-    Pace,
-    timed_lines::{LineLayout, PacedLines, TimedLines},
+    Pace, mcap_messages,
+    output::file_error,
+    paced::{Paced, Readings},
+    timed_lines::{LineLayout, TimedLines},
 };
 
 params! {
     /// Settings of [`ImuSource`].
     pub struct ImuSourceParams {
-        /// Path of a CSV file.
+        /// Path of a CSV file, or of a recording (MCAP).
         pub path: PathBuf;
+        /// Topic of a recording. Default: the first one with measurements.
+        pub topic: Option<String>;
         /// Pace of reading.
         pub pace: Pace = "realtime";
         /// Restart the file at its end; timestamps keep increasing.
@@ -22,16 +26,18 @@ params! {
     }
 }
 
-/// Reads inertial measurements from a CSV file, as the data sets EuRoC and TUM-VI have.
+/// Reads inertial measurements from a CSV file, as the data sets EuRoC and TUM-VI have, or from a recording.
 ///
-/// A line has the time in nanoseconds, the angular velocity about x, y and z in radians per second, and
+/// A recording is an MCAP file with `sensor_msgs/msg/Imu`, of this program or of ROS 2 (`ros2 bag record -s
+/// mcap`). The time is the stamp of a message, or the time of its publishing if it has none. A line of a CSV
+/// file has the time in nanoseconds, the angular velocity about x, y and z in radians per second, and
 /// the acceleration along x, y and z in meters per second squared, separated by commas or spaces. Lines
 /// that begin with `#`, empty lines, and a first line with names are skipped. The first measurement is
-/// at the start of the session. If a line is not a measurement, those before it are sent, and then the
-/// node fails.
+/// at the start of the session. If a line or a message is not a measurement, or not later than the one before,
+/// those before it are sent, and then the node fails.
 ///
 /// Latency: none.
-pub struct ImuSource(PacedLines);
+pub struct ImuSource(Paced<Imu>);
 
 /// Lines of the data sets EuRoC and TUM-VI.
 const LAYOUTS: &[LineLayout] =
@@ -44,30 +50,49 @@ ports! {
     }
 }
 
-impl Node for ImuSource {
-    type Params = ImuSourceParams;
-
-    const NAME: &'static str = "imu_source";
-    const SUMMARY: &'static str = "Reads inertial measurements from a CSV file.";
-    const PORTS: &'static [Port] = Self::PORTS;
-    const LATENCY: &'static str = "none";
-
-    fn check(params: &ImuSourceParams, _: &OpenCx) -> Result<(), NodeError> {
-        TimedLines::check(&params.path, LAYOUTS)
+/// Measurements of a file.
+fn readings(path: &Path, topic: Option<&str>) -> Result<Readings<Imu>, NodeError> {
+    if mcap_messages::is_mcap(path)? {
+        return mcap_messages::readings(path, topic);
     }
-
-    fn open(params: ImuSourceParams, _: &OpenCx) -> Result<Self, NodeError> {
-        PacedLines::open(&params.path, LAYOUTS, params.pace, params.repeat).map(Self)
+    if let Some(topic) = topic {
+        let reason = format!("`topic: {topic}` is for MCAP files, and this is none; remove it");
+        return Err(file_error(path, reason));
     }
-
-    fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
-        let Some((at, numbers)) = self.0.poll(cx)? else { return Ok(()) };
+    let mut lines = TimedLines::open(path, LAYOUTS)?;
+    Ok(Box::new(move || {
+        let Some((time, numbers)) = lines.next()? else { return Ok(None) };
         let number = |index: usize| numbers.get(index).map_or(0.0, |value| *value as f32);
         let imu = Imu {
             angular_velocity_rad_s: [0, 1, 2].map(number),
             acceleration_m_s2: [3, 4, 5].map(number),
         };
-        cx.send_at(Self::IMU, at, imu);
+        Ok(Some((time, imu)))
+    }))
+}
+
+impl Node for ImuSource {
+    type Params = ImuSourceParams;
+
+    const NAME: &'static str = "imu_source";
+    const SUMMARY: &'static str = "Reads inertial measurements from a CSV file or a recording.";
+    const PORTS: &'static [Port] = Self::PORTS;
+    const LATENCY: &'static str = "none";
+
+    fn check(params: &ImuSourceParams, _: &OpenCx) -> Result<(), NodeError> {
+        let first = readings(&params.path, params.topic.as_deref())?()?;
+        first.map(drop).ok_or_else(|| file_error(&params.path, "it has no measurements"))
+    }
+
+    fn open(params: ImuSourceParams, _: &OpenCx) -> Result<Self, NodeError> {
+        let ImuSourceParams { path, topic, pace, repeat } = params;
+        Paced::open(move || readings(&path, topic.as_deref()), pace, repeat).map(Self)
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
+        if let Some((at, imu)) = self.0.poll(cx)? {
+            cx.send_at(Self::IMU, at, imu);
+        }
         Ok(())
     }
 }

@@ -6,7 +6,7 @@
 //! | [`WavSink`] | writes a WAV file, or simulates a loudspeaker with one |
 //! | [`EventLog`] | writes one line per packet, as text or JSON |
 //! | [`ImageWriter`] | writes images to PNG files |
-//! | [`ImuSource`] | reads inertial measurements from a CSV file |
+//! | [`ImuSource`] | reads inertial measurements from a CSV file or a recording |
 //! | [`PoseSource`] | reads the trajectory of a camera or a body from a file |
 //! | [`VideoSource`] | reads a video file, a folder of images, or a pipe |
 //! | [`VideoWriter`] | writes images to a video file |
@@ -14,7 +14,8 @@
 //!
 //! Begin with `wav_source.rs`, a source that follows the session clock, and `image_writer.rs`, a
 //! short sink. `output.rs` creates files and makes their errors; `sound_file.rs` reads
-//! samples, `video_file.rs` images, and `timed_lines.rs` lines of numbers; `luma_chroma.rs` converts colors.
+//! samples, `video_file.rs` images, `timed_lines.rs` lines of numbers and `mcap_messages.rs`
+//! messages of recordings, which `paced.rs` sends at their times; `luma_chroma.rs` converts colors.
 //!
 //! To add a node, write `src/<node>.rs` and add its three lines here.
 
@@ -22,7 +23,9 @@ mod event_log;
 mod image_writer;
 mod imu_source;
 mod luma_chroma;
+mod mcap_messages;
 mod output;
+mod paced;
 mod pose_source;
 mod sound_file;
 mod test_pattern;

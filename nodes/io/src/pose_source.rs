@@ -1,37 +1,44 @@
 //! Poses of a trajectory file.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use afferent_graph::{Cx, Node, NodeError, OpenCx, Port, params, ports};
 use afferent_messages::Pose;
 
 use crate::{
-    Pace,
-    timed_lines::{LineLayout, PacedLines, TimedLines},
+    Pace, mcap_messages,
+    output::file_error,
+    paced::{Paced, Readings},
+    timed_lines::{LineLayout, TimedLines},
 };
 
 params! {
     /// Settings of [`PoseSource`].
     pub struct PoseSourceParams {
-        /// Path of a trajectory.
+        /// Path of a trajectory, or of a recording (MCAP).
         pub path: PathBuf;
+        /// Topic of a recording. Default: the first one with poses.
+        pub topic: Option<String>;
         /// Pace of reading.
         pub pace: Pace = "realtime";
         /// Restart the file at its end; timestamps keep increasing.
         pub repeat: bool = "false";
-        /// Coordinate frame that the poses are given in.
-        pub frame_id: String = "world";
+        /// Coordinate frame that the poses are given in. Default: that of the recording, or `world`.
+        pub frame_id: Option<String>;
     }
 }
 
-/// Reads the trajectory of a camera or a body from a text file, as SLAM programs and data sets write it.
+/// Reads the trajectory of a camera or a body from a text file, as SLAM programs and data sets write it, or from a recording.
 ///
-/// Two layouts are recognized by the number of columns: that of the TUM data sets and of `evo`
+/// A recording is an MCAP file with `geometry_msgs/msg/PoseStamped`, of this program or of ROS 2. The time is
+/// the stamp of a message, or the time of its publishing if it has none.
+///
+/// Two layouts of text are recognized by the number of columns: that of the TUM data sets and of `evo`
 /// (time in seconds, position x y z in meters, quaternion x y z w), and the ground truth of EuRoC
 /// (time in nanoseconds, position, quaternion w x y z, and nine columns that are not used). Columns are
 /// separated by commas or spaces. Lines that begin with `#`, empty lines, and a first line with names
-/// are skipped. The first pose is at the start of the session. If a line is not a pose, those before
-/// it are sent, and then the node fails.
+/// are skipped. The first pose is at the start of the session. If a line or a
+/// message is not a pose, or not later than the one before, those before it are sent, and then the node fails.
 ///
 /// Latency: none.
 ///
@@ -51,8 +58,8 @@ params! {
 /// # Ok::<(), afferent_graph::NodeError>(())
 /// ```
 pub struct PoseSource {
-    lines: PacedLines,
-    frame_id: String,
+    poses: Paced<Pose>,
+    frame_id: Option<String>,
 }
 
 /// Layouts of TUM and of EuRoC.
@@ -79,12 +86,45 @@ ports! {
 fn pose(numbers: &[f64], has_scalar_first: bool) -> Option<Pose> {
     let &[x, y, z, a, b, c, d, ..] = numbers else { return None };
     let quaternion = if has_scalar_first { [b, c, d, a] } else { [a, b, c, d] };
+    normalized(Pose { position_m: [x, y, z], orientation_xyzw: quaternion, ..Pose::default() })
+}
+
+/// A pose whose quaternion has the length one, or `None` if it has another one.
+fn normalized(pose: Pose) -> Option<Pose> {
+    let quaternion = pose.orientation_xyzw;
     let norm = quaternion.iter().map(|value| value * value).sum::<f64>().sqrt();
-    ((norm - 1.0).abs() <= TOLERANCE).then(|| Pose {
-        frame_id: String::new(),
-        position_m: [x, y, z],
-        orientation_xyzw: quaternion.map(|value| value / norm),
-    })
+    ((norm - 1.0).abs() <= TOLERANCE)
+        .then(|| Pose { orientation_xyzw: quaternion.map(|value| value / norm), ..pose })
+}
+
+const NOT_A_ROTATION: &str = "the quaternion does not have the length 1";
+
+/// Poses of a file.
+fn readings(path: &Path, topic: Option<&str>) -> Result<Readings<Pose>, NodeError> {
+    if mcap_messages::is_mcap(path)? {
+        let mut next = mcap_messages::readings::<Pose>(path, topic)?;
+        let path = path.to_owned();
+        return Ok(Box::new(move || {
+            let Some((time, pose)) = next()? else { return Ok(None) };
+            let is_finite = pose.position_m.iter().all(|value| value.is_finite());
+            let pose = normalized(pose).filter(|_| is_finite).ok_or_else(|| {
+                let reason = if is_finite { NOT_A_ROTATION } else { "the position is not finite" };
+                file_error(&path, format!("{time:?} after the first pose: {reason}"))
+            })?;
+            Ok(Some((time, pose)))
+        }));
+    }
+    if let Some(topic) = topic {
+        let reason = format!("`topic: {topic}` is for MCAP files, and this is none; remove it");
+        return Err(file_error(path, reason));
+    }
+    let mut lines = TimedLines::open(path, LAYOUTS)?;
+    Ok(Box::new(move || {
+        let Some((time, numbers)) = lines.next()? else { return Ok(None) };
+        let has_scalar_first = lines.layout().is_some_and(|layout| !layout.has_seconds);
+        let pose = pose(&numbers, has_scalar_first).ok_or_else(|| lines.fault(NOT_A_ROTATION))?;
+        Ok(Some((time, pose)))
+    }))
 }
 
 impl Node for PoseSource {
@@ -96,22 +136,23 @@ impl Node for PoseSource {
     const LATENCY: &'static str = "none";
 
     fn check(params: &PoseSourceParams, _: &OpenCx) -> Result<(), NodeError> {
-        TimedLines::check(&params.path, LAYOUTS)
+        let first = readings(&params.path, params.topic.as_deref())?()?;
+        first.map(drop).ok_or_else(|| file_error(&params.path, "it has no poses"))
     }
 
     fn open(params: PoseSourceParams, _: &OpenCx) -> Result<Self, NodeError> {
-        let lines = PacedLines::open(&params.path, LAYOUTS, params.pace, params.repeat)?;
-        Ok(Self { lines, frame_id: params.frame_id })
+        let PoseSourceParams { path, topic, pace, repeat, frame_id } = params;
+        let poses = Paced::open(move || readings(&path, topic.as_deref()), pace, repeat)?;
+        Ok(Self { poses, frame_id })
     }
 
     fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
-        let Some((at, numbers)) = self.lines.poll(cx)? else { return Ok(()) };
-        let lines = self.lines.lines();
-        let has_scalar_first = lines.layout().is_some_and(|layout| !layout.has_seconds);
-        let Some(mut pose) = pose(&numbers, has_scalar_first) else {
-            return Err(lines.fault("the quaternion does not have the length 1"));
-        };
-        pose.frame_id.clone_from(&self.frame_id);
+        let Some((at, mut pose)) = self.poses.poll(cx)? else { return Ok(()) };
+        if let Some(frame_id) = &self.frame_id {
+            pose.frame_id.clone_from(frame_id);
+        } else if pose.frame_id.is_empty() {
+            pose.frame_id = "world".to_owned();
+        }
         cx.send_at(Self::POSE, at, pose);
         Ok(())
     }

@@ -7,9 +7,9 @@ use std::{
     time::Duration,
 };
 
-use afferent_graph::{Cx, NodeError, Timestamp};
+use afferent_graph::NodeError;
 
-use crate::{Pace, output::file_error};
+use crate::output::file_error;
 
 /// Layout of the lines of a file.
 #[derive(Debug)]
@@ -111,15 +111,6 @@ impl TimedLines {
         Ok((Duration::from_nanos(at.abs_diff(first)), values))
     }
 
-    /// Reads the first line, to check the file.
-    ///
-    /// # Errors
-    /// Also if the file has no lines.
-    pub(crate) fn check(path: &Path, layouts: &'static [LineLayout]) -> Result<(), NodeError> {
-        let first = Self::open(path, layouts)?.next()?;
-        first.map(drop).ok_or_else(|| file_error(path, "it has no lines with numbers"))
-    }
-
     /// The error `reason` about the last line.
     pub(crate) fn fault(&self, reason: &str) -> NodeError {
         file_error(&self.path, format!("line {}: {reason}", self.line))
@@ -144,89 +135,6 @@ fn seconds_in_ns(text: &str) -> Option<i64> {
     let point = usize::try_from(point).ok().filter(|point| *point <= 40)?;
     let nanos: String = digits.chars().chain(std::iter::repeat('0')).take(point).collect();
     nanos.parse::<i64>().ok().map(|ns| sign * ns)
-}
-
-/// Lines of a file, at their times after the start of the session.
-pub(crate) struct PacedLines {
-    path: PathBuf,
-    layouts: &'static [LineLayout],
-    pace: Pace,
-    repeat: bool,
-    lines: TimedLines,
-    /// Line that was read too early.
-    early: Option<Line>,
-    /// Time at which this pass through the file began, its last line, and the distance to the one
-    /// before.
-    start: Duration,
-    last: Duration,
-    period: Duration,
-}
-
-impl PacedLines {
-    /// Opens a file. With `repeat`, it starts again at its end.
-    pub(crate) fn open(
-        path: &Path,
-        layouts: &'static [LineLayout],
-        pace: Pace,
-        repeat: bool,
-    ) -> Result<Self, NodeError> {
-        let lines = TimedLines::open(path, layouts)?;
-        let (start, last, period) = (Duration::ZERO, Duration::ZERO, Duration::ZERO);
-        Ok(Self {
-            path: path.to_owned(),
-            layouts,
-            pace,
-            repeat,
-            lines,
-            early: None,
-            start,
-            last,
-            period,
-        })
-    }
-
-    /// The lines, for their layout and for errors.
-    pub(crate) fn lines(&self) -> &TimedLines {
-        &self.lines
-    }
-
-    /// The next line with its time since the start of the session; `None` at the end.
-    fn next(&mut self) -> Result<Option<Line>, NodeError> {
-        if let Some(early) = self.early.take() {
-            return Ok(Some(early));
-        }
-        let mut next = self.lines.next()?;
-        // A file without lines would be read for ever.
-        if next.is_none() && self.repeat && !self.period.is_zero() {
-            self.lines = TimedLines::open(&self.path, self.layouts)?;
-            self.start = self.last.saturating_add(self.period);
-            next = self.lines.next()?;
-        }
-        Ok(next.map(|(since, numbers)| (self.start.saturating_add(since), numbers)))
-    }
-
-    /// The line that is due, if any, with its timestamp. Asks for the next call, or ends the stream.
-    pub(crate) fn poll(
-        &mut self,
-        cx: &mut Cx<'_>,
-    ) -> Result<Option<(Timestamp, Vec<f64>)>, NodeError> {
-        let Some((time, numbers)) = self.next()? else {
-            cx.end();
-            return Ok(None);
-        };
-        let at = Timestamp::ZERO + time;
-        if self.pace == Pace::Realtime && cx.now() < at {
-            self.early = Some((time, numbers));
-            cx.resume_at(at);
-            return Ok(None);
-        }
-        if time > self.last {
-            self.period = time - self.last;
-        }
-        self.last = time;
-        cx.resume();
-        Ok(Some((at, numbers)))
-    }
 }
 
 #[cfg(test)]

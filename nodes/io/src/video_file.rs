@@ -10,7 +10,7 @@ use std::{
 use afferent_graph::NodeError;
 use afferent_messages::{Image, PixelFormat};
 
-use crate::output::file_error;
+use crate::{mcap_messages::MAGIC, output::file_error};
 
 mod avi;
 mod ffmpeg;
@@ -146,7 +146,7 @@ fn kind(file: &mut Reader, options: &ReadOptions) -> io::Result<Kind> {
     let start = file.fill_buf()?;
     Ok(match start {
         _ if start.starts_with(b"YUV4MPEG2") => Kind::Y4m,
-        _ if start.starts_with(mcap::MAGIC) => Kind::Mcap,
+        _ if start.starts_with(MAGIC) => Kind::Mcap,
         [b'R', b'I', b'F', b'F', _, _, _, _, b'A', b'V', b'I', b' ', ..] => Kind::Avi,
         [_, _, _, _, b'f', b't', b'y', b'p', ..] => Kind::Mp4,
         _ => Kind::Other,

@@ -3,101 +3,31 @@
 use std::time::Duration;
 
 use afferent_messages::Image;
-use mcap::{Channel, McapError, io::MessageReader, sans_io::LinearReaderOptions};
 
 use super::{Frames, Reader};
-
-mod chunk;
-
-use chunk::ChunkDecoder;
-
-/// Largest record in bytes.
-const MAX_RECORD: usize = 1 << 30;
-
-/// Bytes that every MCAP file begins with.
-pub(super) const MAGIC: &[u8] = mcap::MAGIC;
+use crate::mcap_messages::McapMessages;
 
 pub(super) struct Mcap {
-    messages: MessageReader<Reader>,
-    /// Topic of the images; the first one that has some if none is given.
-    topic: Option<String>,
-    /// Topics of other messages that were skipped, for errors.
-    skipped: Vec<String>,
+    messages: McapMessages<Reader>,
     /// Time of the first image in nanoseconds.
     first: Option<u64>,
 }
 
-/// Topic, message and encoding of a channel.
-fn described(channel: &Channel<'_>) -> String {
-    let message = channel.schema.as_ref().map_or("no schema", |schema| schema.name.as_str());
-    format!("{} ({message}, {})", channel.topic, channel.message_encoding)
-}
-
-fn has_images(channel: &Channel<'_>) -> bool {
-    let schema = channel.schema.as_ref();
-    let is_image = schema.is_some_and(|schema| Image::ROS_MESSAGES.contains(&&*schema.name));
-    is_image && channel.message_encoding == "cdr"
-}
-
-fn reason(error: &McapError) -> String {
-    match error {
-        McapError::UnsupportedCompression(kind) => {
-            format!("its chunks are compressed with {kind:?}; zstd and lz4 are supported")
-        }
-        other => other.to_string(),
-    }
-}
-
 impl Mcap {
     pub(super) fn new(file: Reader, topic: Option<String>) -> Result<Self, String> {
-        let options = LinearReaderOptions::default()
-            .with_record_length_limit(MAX_RECORD)
-            .with_validate_chunk_crcs(true);
-        let mut messages = MessageReader::new_with_options(file, options);
-        for decoder in [ChunkDecoder::zstd(), ChunkDecoder::lz4()] {
-            messages.add_decompressor(decoder).map_err(|error| reason(&error))?;
-        }
-        Ok(Self { messages, topic, skipped: Vec::new(), first: None })
-    }
-
-    /// The reason why the file has no image.
-    fn nothing(&self) -> String {
-        let others = match self.skipped.as_slice() {
-            [] => "it has no messages".to_owned(),
-            topics => format!("it has {}", topics.join(", ")),
-        };
-        let images = Image::ROS_MESSAGES.join(" or ");
-        match &self.topic {
-            Some(topic) => format!("the topic {topic:?} has no {images} in CDR; {others}"),
-            None => format!("no topic has {images} in CDR; {others}"),
-        }
+        let messages = McapMessages::new(file, topic, &Image::ROS_MESSAGES)?;
+        Ok(Self { messages, first: None })
     }
 }
 
 impl Frames for Mcap {
     fn next(&mut self, image: &mut Image) -> Result<Option<Duration>, String> {
-        loop {
-            let Some(message) = self.messages.next() else {
-                return if self.first.is_none() { Err(self.nothing()) } else { Ok(None) };
-            };
-            let message = message.map_err(|error| reason(&error))?;
-            let channel = &message.channel;
-            let is_other = self.topic.as_ref().is_some_and(|topic| *topic != channel.topic);
-            if is_other || !has_images(channel) {
-                let name = described(channel);
-                if !self.skipped.contains(&name) {
-                    self.skipped.push(name);
-                }
-                continue;
-            }
-            self.topic.get_or_insert_with(|| channel.topic.clone());
-            let name = channel.schema.as_ref().map_or("", |schema| schema.name.as_str());
-            let read = image.read_ros(name, &message.data);
-            read.map_err(|error| format!("topic {:?}: {error}", channel.topic))?;
-            let at = message.publish_time;
-            let first = *self.first.get_or_insert(at);
-            return Ok(Some(Duration::from_nanos(at.saturating_sub(first))));
-        }
+        let Some(message) = self.messages.next()? else { return Ok(None) };
+        let read = image.read_ros(&message.name, &message.data);
+        read.map_err(|error| format!("topic {:?}: {error}", message.topic))?;
+        let at = message.published_ns;
+        let first = *self.first.get_or_insert(at);
+        Ok(Some(Duration::from_nanos(at.saturating_sub(first))))
     }
 
     fn period(&self) -> Option<Duration> {
