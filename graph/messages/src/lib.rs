@@ -61,8 +61,8 @@ pub use wire::{Matrix, Wire, WireMessage};
 
 use afferent_graph::PayloadType;
 use vision::{
-    BodyPose, Classes, Depth, Detections, Detections3d, Embedding, GestureEvent, Hands, Mask,
-    TextRegions,
+    BodyPose, CameraCalibration, Classes, Depth, Detections, Detections3d, Embedding, GestureEvent,
+    Hands, ImageAnnotations, Mask, Planes, TextRegions,
 };
 
 /// Every payload type of this crate.
@@ -70,6 +70,7 @@ pub const PAYLOADS: &[PayloadType] = &[
     PayloadType::of::<Activity>(),
     PayloadType::of::<AudioBlock>(),
     PayloadType::of::<BodyPose>(),
+    PayloadType::of::<CameraCalibration>(),
     PayloadType::of::<Classes>(),
     PayloadType::of::<Depth>(),
     PayloadType::of::<Detections>(),
@@ -80,11 +81,13 @@ pub const PAYLOADS: &[PayloadType] = &[
     PayloadType::of::<GestureEvent>(),
     PayloadType::of::<Hands>(),
     PayloadType::of::<Image>(),
+    PayloadType::of::<ImageAnnotations>(),
     PayloadType::of::<Imu>(),
     PayloadType::of::<Interruption>(),
     PayloadType::of::<KeywordEvent>(),
     PayloadType::of::<Mask>(),
     PayloadType::of::<Orientation>(),
+    PayloadType::of::<Planes>(),
     PayloadType::of::<Played>(),
     PayloadType::of::<PointCloud>(),
     PayloadType::of::<Pose>(),

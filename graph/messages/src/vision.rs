@@ -7,7 +7,9 @@
 //!
 //! The timestamp of a result is that of its image.
 
+mod annotations;
 mod body_pose;
+mod camera_calibration;
 mod classes;
 mod depth;
 mod detections;
@@ -16,9 +18,12 @@ mod embedding;
 mod gesture_event;
 mod hands;
 mod mask;
+mod planes;
 mod text_regions;
 
+pub use annotations::{AnnotationLabel, AnnotationShape, ImageAnnotations, ShapeKind};
 pub use body_pose::{Body, BodyPose, Keypoint, Skeleton};
+pub use camera_calibration::CameraCalibration;
 pub use classes::{Class, Classes};
 pub use depth::{Depth, DepthKind};
 pub use detections::{Box2d, Detection, Detections};
@@ -27,6 +32,7 @@ pub use embedding::Embedding;
 pub use gesture_event::{GestureEvent, GestureKind};
 pub use hands::{Hand, Handedness, Hands};
 pub use mask::{Mask, MaskKind};
+pub use planes::{Plane, PlaneAlignment, PlaneLabel, Planes};
 pub use text_regions::{TextRegion, TextRegions};
 
 use afferent_graph::Field;

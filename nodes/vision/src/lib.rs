@@ -2,6 +2,7 @@
 //!
 //! | node | purpose |
 //! |---|---|
+//! | [`Annotations`] | converts results to lines and text for viewers of recordings |
 //! | [`BodyPose`] | finds the joints of bodies in images with a model |
 //! | [`Caption`] | answers questions about images with a vision-language model |
 //! | [`Classify`] | tells the classes of images with a model |
@@ -25,10 +26,11 @@
 //! images to the kernel for images; `vision_model.rs` loads and runs a model, and `contracts.rs`
 //! recognizes it; `boxes.rs` has boxes in an image, their overlap and non-maximum suppression;
 //! `yolo_rows.rs` reads them from outputs; `hand.rs` and `text.rs` have the models of hands and text;
-//! `regions.rs` joins detections with images; `assignment.rs` pairs two lists at the lowest cost.
+//! `regions.rs` joins detections with images; `drawing.rs` draws results; `assignment.rs` pairs two lists at the lowest cost.
 //!
 //! To add a node, write `src/<node>.rs` and add its lines below.
 
+mod annotations;
 mod assignment;
 mod body_pose;
 pub mod boxes;
@@ -39,6 +41,7 @@ mod corners;
 mod depth;
 mod describe;
 mod detect;
+mod drawing;
 mod embed_image;
 pub mod fit;
 mod gesture;
@@ -47,7 +50,6 @@ mod hand_detect;
 mod hand_track;
 mod image_view;
 pub mod model_image;
-
 mod ocr;
 mod overlay;
 pub mod pixels;
@@ -64,6 +66,7 @@ mod yolo_rows;
 
 use afferent_graph::{NodeDef, NodeEntry};
 
+pub use annotations::{Annotations, AnnotationsParams};
 pub use body_pose::{BodyPose, BodyPoseParams};
 pub use caption::{Caption, CaptionParams};
 pub use classify::{Classify, ClassifyParams};
@@ -84,6 +87,7 @@ pub use undistort::Undistort;
 
 /// All nodes of this crate, in alphabetical order.
 pub const NODES: &[NodeEntry] = &[
+    NodeDef::of::<Annotations>,
     NodeDef::of::<BodyPose>,
     NodeDef::of::<Caption>,
     NodeDef::of::<Classify>,

@@ -1,25 +1,25 @@
 //! Results that are drawn into images.
 
-use std::sync::Arc;
-
 use afferent_graph::{Cx, Node, NodeError, OpenCx, Port, Weight, params, ports};
 use afferent_messages::{
     Affine, Image, PixelFormat,
-    vision::{
-        BodyPose, Box2d, Classes, Depth, DepthKind, Detections, Hands, Mask, MaskKind, Skeleton,
-        TextRegions,
-    },
+    vision::{BodyPose, Classes, Depth, DepthKind, Detections, Hands, Mask, MaskKind, TextRegions},
 };
 use afferent_simd::{
     Isa,
     image::{Channels, Order, Plan, Sampling, Source, Target},
 };
 
-use crate::pixels::{source_of, with_planes};
+use crate::{
+    drawing::{
+        COLORS, color_of, draw_bodies, draw_classes, draw_detections, draw_hands, draw_texts,
+    },
+    pixels::{source_of, with_planes},
+};
 
 mod canvas;
 
-use canvas::{Canvas, Color};
+use canvas::Canvas;
 
 params! {
     /// Settings of [`Overlay`].
@@ -87,78 +87,6 @@ ports! {
         /// The images as `rgb8` with the results.
         out DRAWN: Image, in_step;
     }
-}
-
-/// Landmarks of a hand that are connected.
-const BONES: [[usize; 2]; 21] = [
-    [0, 1],
-    [1, 2],
-    [2, 3],
-    [3, 4],
-    [0, 5],
-    [5, 6],
-    [6, 7],
-    [7, 8],
-    [5, 9],
-    [9, 10],
-    [10, 11],
-    [11, 12],
-    [9, 13],
-    [13, 14],
-    [14, 15],
-    [15, 16],
-    [13, 17],
-    [17, 18],
-    [18, 19],
-    [19, 20],
-    [0, 17],
-];
-
-/// Keypoints of COCO that are connected. Other skeletons begin with them, or are drawn as points.
-const LIMBS: [[usize; 2]; 16] = [
-    [0, 1],
-    [0, 2],
-    [1, 3],
-    [2, 4],
-    [5, 6],
-    [5, 7],
-    [7, 9],
-    [6, 8],
-    [8, 10],
-    [5, 11],
-    [6, 12],
-    [11, 12],
-    [11, 13],
-    [13, 15],
-    [12, 14],
-    [14, 16],
-];
-
-/// Colors that are easy to distinguish.
-const COLORS: [Color; 8] = [
-    [255, 82, 82],
-    [64, 196, 255],
-    [105, 240, 174],
-    [255, 215, 64],
-    [224, 64, 251],
-    [255, 145, 0],
-    [83, 109, 254],
-    [178, 255, 89],
-];
-
-const TEXT: Color = [255, 255, 255];
-
-/// The color of a number.
-fn color_of(number: u64) -> Color {
-    COLORS[(number % COLORS.len() as u64) as usize]
-}
-
-/// The color of a name: always the same.
-fn color_of_name(name: &str) -> Color {
-    let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
-    color_of(hash >> 32)
 }
 
 /// Color of a nearness from 0 to 1: blue, green, red.
@@ -256,72 +184,6 @@ fn draw_mask(drawn: &mut Image, mask: &Mask, opacity: f64) -> Result<(), NodeErr
     })
 }
 
-fn draw_bodies(canvas: &mut Canvas<'_>, found: &BodyPose) {
-    let has_coco = !matches!(found.skeleton, Skeleton::BlazePose33);
-    for (number, body) in found.bodies.iter().enumerate() {
-        let color = color_of(body.track.unwrap_or(number as u64));
-        let seen = |keypoint: usize| {
-            let found = body.keypoints.get(keypoint).filter(|keypoint| keypoint.score > 0.0);
-            found.map(|keypoint| keypoint.position)
-        };
-        for [from, to] in LIMBS.into_iter().filter(|_| has_coco) {
-            if let (Some(from), Some(to)) = (seen(from), seen(to)) {
-                canvas.line(from, to, color);
-            }
-        }
-        (0..body.keypoints.len()).filter_map(seen).for_each(|point| canvas.dot(point, TEXT));
-    }
-}
-
-fn draw_box(canvas: &mut Canvas<'_>, bounds: &Box2d, color: Color, label: &str) {
-    let corners = bounds.corners();
-    canvas.outline(&corners, color);
-    // Above the box, and within the image.
-    let top = |axis: usize| corners.iter().map(|corner| corner[axis]).fold(f32::INFINITY, f32::min);
-    canvas.label([top(0), top(1)], label, TEXT, color);
-}
-
-fn draw_detections(canvas: &mut Canvas<'_>, found: &Detections) {
-    for detection in &found.detections {
-        let label: Arc<str> = detection.label.clone();
-        let score = (detection.score * 100.0).round();
-        let (color, label) = match detection.track {
-            Some(track) => (color_of(track), format!("{label} {track}  {score} %")),
-            None => (color_of_name(&label), format!("{label}  {score} %")),
-        };
-        draw_box(canvas, &detection.bounds, color, &label);
-    }
-}
-
-fn draw_hands(canvas: &mut Canvas<'_>, found: &Hands) {
-    for (number, hand) in found.hands.iter().enumerate() {
-        let color = color_of(number as u64);
-        let at = |landmark: usize| {
-            let [x, y, _] = hand.landmarks[landmark];
-            [x, y]
-        };
-        for [from, to] in BONES {
-            canvas.line(at(from), at(to), color);
-        }
-        (0..hand.landmarks.len()).for_each(|landmark| canvas.dot(at(landmark), TEXT));
-    }
-}
-
-fn draw_texts(canvas: &mut Canvas<'_>, found: &TextRegions) {
-    for region in &found.regions {
-        let color = color_of_name("text");
-        canvas.outline(&region.corners, color);
-        canvas.label(region.corners[0], &region.text, TEXT, color);
-    }
-}
-
-fn draw_classes(canvas: &mut Canvas<'_>, found: &Classes) {
-    for (line, class) in found.classes.iter().take(5).enumerate() {
-        let text = format!("{}  {} %", class.label, (class.score * 100.0).round());
-        canvas.line_of_text(line, &text, TEXT, color_of_name(&class.label));
-    }
-}
-
 impl Node for Overlay {
     type Params = OverlayParams;
 
@@ -378,9 +240,10 @@ impl Node for Overlay {
 #[cfg(test)]
 mod tests {
     use afferent_graph::{Params, Timestamp};
-    use afferent_messages::vision::{Body, Detection, Keypoint};
+    use afferent_messages::vision::{Body, Box2d, Detection, Keypoint};
 
     use super::*;
+    use crate::drawing::TEXT;
 
     fn overlay() -> Overlay {
         Overlay::open(OverlayParams::from_values(&Default::default()).unwrap(), &OpenCx::default())

@@ -38,7 +38,8 @@ impl Embedding {
         Some(cosine).filter(|cosine| cosine.is_finite())
     }
 
-    fn first(&self) -> Option<&[f32]> {
+    /// The first vector.
+    pub fn first(&self) -> Option<&[f32]> {
         let [_, dimensions] = *self.vectors.sizes() else { return None };
         self.vectors.data::<f32>().ok()?.get(..dimensions).filter(|vector| !vector.is_empty())
     }

@@ -17,7 +17,7 @@ use crate::{
 
 mod vision;
 
-use vision::{maps, results};
+use vision::{drawings, maps, results};
 
 /// A NaN with a payload, which a conversion to `f64` would make quiet.
 const NAN: f32 = f32::from_bits(0x7fa0_1234);
@@ -230,6 +230,7 @@ fn encoded() -> Vec<Encoded> {
     all.extend(spatial());
     all.extend(maps());
     all.extend(results());
+    all.extend(drawings());
     all.extend([
         audio([2, 3], [0, 1], 48_000),
         audio([2, 4], [1, 0], 1),

@@ -14,8 +14,7 @@ use embedded_graphics::{
     text::{Baseline, Text},
 };
 
-/// Red, green, blue.
-pub(super) type Color = [u8; 3];
+use crate::drawing::{Color, Draw};
 
 /// Width of lines in pixels.
 const STROKE: u32 = 2;
@@ -93,7 +92,13 @@ impl<'i> Canvas<'i> {
         Point::new(whole(x), whole(y))
     }
 
-    pub(super) fn line(&mut self, from: [f32; 2], to: [f32; 2], color: Color) {
+    fn text(&mut self, at: Point, text: &str, style: MonoTextStyle<'_, Rgb888>) {
+        let Ok(_) = Text::with_baseline(text, at, style, Baseline::Top).draw(&mut self.pixels);
+    }
+}
+
+impl Draw for Canvas<'_> {
+    fn line(&mut self, from: [f32; 2], to: [f32; 2], color: Color) {
         let line = Line::new(self.pixel(from), self.pixel(to));
         let Ok(()) = line
             .into_styled(PrimitiveStyle::with_stroke(rgb(color), STROKE))
@@ -101,37 +106,27 @@ impl<'i> Canvas<'i> {
     }
 
     /// Lines from each corner to the next, and from the last to the first.
-    pub(super) fn outline(&mut self, corners: &[[f32; 2]], color: Color) {
+    fn outline(&mut self, corners: &[[f32; 2]], color: Color) {
         let next = corners.iter().cycle().skip(1);
         corners.iter().zip(next).for_each(|(from, to)| self.line(*from, *to, color));
     }
 
-    pub(super) fn dot(&mut self, at: [f32; 2], color: Color) {
+    fn dot(&mut self, at: [f32; 2], color: Color) {
         let circle = Circle::with_center(self.pixel(at), 3);
         let Ok(()) =
             circle.into_styled(PrimitiveStyle::with_fill(rgb(color))).draw(&mut self.pixels);
     }
 
     /// Text above a point, or below it at the upper edge of the image.
-    pub(super) fn label(&mut self, at: [f32; 2], text: &str, color: Color, background: Color) {
+    fn label(&mut self, at: [f32; 2], text: &str, color: Color, background: Color) {
         let at = self.pixel(at);
         let y = if at.y >= LINE { at.y - LINE } else { at.y.max(0) };
         self.text(Point::new(at.x.max(0), y), text, style(color, background));
     }
 
     /// Text in the line with this number from the upper left corner.
-    pub(super) fn line_of_text(
-        &mut self,
-        line: usize,
-        text: &str,
-        color: Color,
-        background: Color,
-    ) {
+    fn line_of_text(&mut self, line: usize, text: &str, color: Color, background: Color) {
         let y = i32::try_from(line).unwrap_or(0).saturating_mul(LINE);
         self.text(Point::new(0, y), text, style(color, background));
-    }
-
-    fn text(&mut self, at: Point, text: &str, style: MonoTextStyle<'_, Rgb888>) {
-        let Ok(_) = Text::with_baseline(text, at, style, Baseline::Top).draw(&mut self.pixels);
     }
 }

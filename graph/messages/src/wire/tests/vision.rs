@@ -1,12 +1,19 @@
 //! Results of vision models for the tests of the wire form.
 
+use std::sync::Arc;
+
 use afferent_core::{ScalarType, Tensor};
 
 use super::{Encoded, NAN, bits, geometry};
-use crate::vision::{
-    Body, BodyPose, Box2d, Class, Classes, Depth, DepthKind, Detection, Detection3d, Detections,
-    Detections3d, Embedding, GestureEvent, GestureKind, Hand, Handedness, Hands, Keypoint, Mask,
-    MaskKind, Skeleton, TextRegion, TextRegions, View,
+use crate::{
+    Camera,
+    vision::{
+        AnnotationLabel, AnnotationShape, Body, BodyPose, Box2d, CameraCalibration, Class, Classes,
+        Depth, DepthKind, Detection, Detection3d, Detections, Detections3d, Embedding,
+        GestureEvent, GestureKind, Hand, Handedness, Hands, ImageAnnotations, Keypoint, Mask,
+        MaskKind, Plane, PlaneAlignment, PlaneLabel, Planes, ShapeKind, Skeleton, TextRegion,
+        TextRegions, View,
+    },
 };
 
 fn same_objects(a: &Detections3d, b: &Detections3d) -> bool {
@@ -123,5 +130,37 @@ pub(super) fn results() -> Vec<Encoded> {
         Encoded::new(TextRegions::default(), PartialEq::eq),
         Encoded::new(Classes { frame_id: frame(), classes }, PartialEq::eq),
         Encoded::new(Classes::default(), PartialEq::eq),
+    ]
+}
+
+/// Planes, and what viewers draw.
+pub(super) fn drawings() -> Vec<Encoded> {
+    let frame_id = "camera ✓".to_owned();
+    let half = 0.5_f64.sqrt();
+    let plane = Plane {
+        label: PlaneLabel::Wall,
+        alignment: PlaneAlignment::Vertical,
+        center_m: [1.0, -0.0, 1e-300],
+        orientation_xyzw: [half, 0.0, 0.0, half],
+        size_m: [4.5, 0.0],
+    };
+    let shape = AnnotationShape {
+        kind: ShapeKind::Lines,
+        points: vec![[0.5, -0.0], [f32::MAX, 1e-42]],
+        color: [0, 127, 255],
+    };
+    let label = AnnotationLabel {
+        position: [1.5, 2.5],
+        text: "cup ✓".to_owned(),
+        color: [255; 3],
+        background: [1, 2, 3],
+    };
+    let k = [[500.0, 0.0, 319.5], [0.0, 510.0, 239.5], [0.0, 0.0, 1.0]];
+    let camera = Arc::new(Camera::from_matrix(640, 480, k));
+    vec![
+        Encoded::new(Planes { frame_id: frame_id.clone(), planes: vec![plane] }, PartialEq::eq),
+        Encoded::new(ImageAnnotations { shapes: vec![shape], labels: vec![label] }, PartialEq::eq),
+        Encoded::new(ImageAnnotations::default(), PartialEq::eq),
+        Encoded::new(CameraCalibration { frame_id, camera }, PartialEq::eq),
     ]
 }
