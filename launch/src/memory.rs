@@ -1,7 +1,12 @@
 //! `afferent memory`: the entities in a file of a scene memory.
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
+use afferent_graph::Choice;
 use afferent_nodes_spatial::memory::{EntityRecord, read};
 use anyhow::Context;
 use clap::Args;
@@ -29,6 +34,9 @@ pub(crate) struct MemoryArgs {
     /// Distance of --near, in meters
     #[arg(long, value_name = "METERS", default_value_t = 1.0)]
     within: f64,
+    /// Write what the entities looked like to this folder, as ID-CLASS.png
+    #[arg(long, value_name = "FOLDER")]
+    images: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -57,6 +65,9 @@ pub(crate) fn memory(args: &MemoryArgs) -> anyhow::Result<ExitCode> {
         });
         is_thing && is_near
     });
+    if let Some(folder) = &args.images {
+        write_images(folder, &records).with_context(|| folder.display().to_string())?;
+    }
     if args.json {
         let all: Vec<Value> = records.iter().map(record_json).collect();
         crate::print(&format!("{}\n", json!({ "entities": all })))?;
@@ -66,11 +77,33 @@ pub(crate) fn memory(args: &MemoryArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+fn write_images(folder: &Path, records: &[EntityRecord]) -> anyhow::Result<()> {
+    fs::create_dir_all(folder)?;
+    let shown = records.iter().filter_map(|record| Some((record, record.image.as_ref()?)));
+    let mut count = 0;
+    for (record, image) in shown {
+        // A class is a word of a model, and may hold anything.
+        let class = class(record).replace(|letter: char| !letter.is_alphanumeric(), "_");
+        fs::write(folder.join(format!("{}-{class}.png", record.id)), &image.png)?;
+        count += 1;
+    }
+    if count == 0 && !records.is_empty() {
+        crate::log::note(format_args!(
+            "no images are kept: connect `images` of the node scene_memory"
+        ));
+    }
+    Ok(())
+}
+
 fn class(record: &EntityRecord) -> &str {
-    match (&record.label, &record.anchor) {
-        (Some(label), _) => &label.class,
-        (None, Some(_)) => "anchor",
-        (None, None) => "position",
+    if let Some(label) = &record.label {
+        return &label.class;
+    }
+    match (&record.plane, &record.anchor, &record.keyframe) {
+        (Some(plane), ..) => plane.label.word(),
+        (None, Some(_), _) => "anchor",
+        (None, None, Some(_)) => "keyframe",
+        (None, None, None) => "position",
     }
 }
 
@@ -120,6 +153,8 @@ fn table(records: &[EntityRecord]) -> String {
         let [x, y, z] = record.position.m.map(|value| format!("{value:.2}"));
         let size =
             record.bounds.map(|bounds| bounds.size_m.map(|size| format!("{size:.2}")).join(" x "));
+        let size = size
+            .or_else(|| Some(record.plane?.size_m.map(|size| format!("{size:.2}")).join(" x ")));
         let there = probability(record).map(|found| format!("{:.0} %", found * 100.0));
         [
             record.id.to_string(),
@@ -150,10 +185,17 @@ fn record_json(record: &EntityRecord) -> Value {
         "position_m": record.position.m,
         "covariance_m2": record.position.covariance_m2,
         "size_m": record.bounds.map(|bounds| bounds.size_m),
+        "plane": record.plane.map(|plane| json!({
+            "label": plane.label.word(),
+            "alignment": plane.alignment.word(),
+            "rotation_xyzw": plane.rotation_xyzw,
+            "size_m": plane.size_m,
+        })),
         "probability": probability(record),
         "seen": record.seen.count,
         "first_seen_ns": record.seen.first_ns,
         "last_seen_ns": record.seen.last_ns,
         "map": record.provenance.map,
+        "has_image": record.image.is_some(),
     })
 }

@@ -1,6 +1,6 @@
 //! View of the world from a camera with a known pose and a depth map.
 
-use afferent_graph::NodeError;
+use afferent_graph::{Cx, NodeError};
 use afferent_messages::{
     Camera, Pose,
     vision::{Box2d, Depth, DepthKind},
@@ -98,6 +98,20 @@ impl<'v> CameraView<'v> {
         (value.is_finite() && value > 0.0).then_some(value)
     }
 
+    /// Points of the world in a grid of at most `most` columns and rows, up to a distance: the number of
+    /// columns, and the points row after row.
+    pub(crate) fn points(&self, most: usize, max_distance_m: f64) -> (usize, Vec<Option<DVec3>>) {
+        let (width, height) = (self.depth.width(), self.depth.height());
+        let step = width.max(height).div_ceil(most).max(1);
+        let (columns, rows) = (width / step, height / step);
+        let point = |index: usize| {
+            let [x, y] = [index % columns, index / columns].map(|at| (at * step + step / 2) as f64);
+            let depth_m = self.value(x, y).filter(|depth_m| *depth_m <= max_distance_m)?;
+            self.point(self.depth.to_source.apply([x, y]), depth_m)
+        };
+        (columns, (0..columns * rows).map(point).collect())
+    }
+
     /// Depths in meters inside of a box, shrunk about its center by `share`, in increasing order.
     pub(crate) fn depths_in(&self, bounds: &Box2d, share: f64) -> Vec<f64> {
         let Some(from_source) = self.depth.to_source.inverse() else { return Vec::new() };
@@ -119,6 +133,19 @@ impl<'v> CameraView<'v> {
         let mut found: Vec<f64> = rows.filter_map(|(x, y)| self.value(x, y)).collect();
         found.sort_by(f64::total_cmp);
         found
+    }
+}
+
+/// Refuses a call that another input than `primary` has caused.
+pub(crate) fn require_sync(cx: &Cx<'_>, primary: &str) -> Result<(), NodeError> {
+    match cx.port() {
+        Some(port) if port != primary => Err(NodeError::InvalidInput {
+            port: port.to_owned().into(),
+            reason: format!(
+                "it must be joined with `{primary}`: add `sync: exact` to it, or `sync: interpolate` for poses"
+            ),
+        }),
+        _ => Ok(()),
     }
 }
 

@@ -5,12 +5,14 @@
 //! | [`Activity`] | counts steps and tells walking from running |
 //! | [`Lift`] | lifts detected objects from an image into space |
 //! | [`Orientation`] | estimates the orientation of an inertial measurement unit |
+//! | [`Planes`] | finds floors, walls and table tops in depth maps |
 //! | [`SceneMemoryNode`] | remembers where things are, and answers where they are |
 //! | [`SimulatedImu`] | simulates the measurements of a walking person |
 //! | [`Transforms`] | sends the pose of one coordinate frame in another |
 //!
 //! Begin with `orientation.rs`. `step_counter.rs` finds steps in the acceleration; `frames.rs` has
-//! transforms between coordinate frames; `rate.rs` measures the rate of an input.
+//! transforms between coordinate frames; `plane_fit.rs` finds planes in a depth map; `rate.rs` measures the
+//! rate of an input.
 //!
 //! To add a node, write `src/<node>.rs` and add its lines below.
 
@@ -22,6 +24,8 @@ mod lift;
 #[cfg(feature = "scene-memory")]
 pub mod memory;
 mod orientation;
+mod plane_fit;
+mod planes;
 mod rate;
 #[cfg(feature = "scene-memory")]
 mod scene_memory;
@@ -35,6 +39,7 @@ use afferent_graph::{NodeDef, NodeEntry};
 pub use activity::{Activity, ActivityParams};
 pub use lift::{Lift, LiftParams};
 pub use orientation::{Orientation, OrientationParams};
+pub use planes::{Planes, PlanesParams};
 pub use simulated_imu::{SimulatedImu, SimulatedImuParams};
 pub use transforms::{Transforms, TransformsParams};
 
@@ -46,6 +51,7 @@ pub const NODES: &[NodeEntry] = &[
     NodeDef::of::<Activity>,
     NodeDef::of::<Lift>,
     NodeDef::of::<Orientation>,
+    NodeDef::of::<Planes>,
     #[cfg(feature = "scene-memory")]
     NodeDef::of::<SceneMemoryNode>,
     NodeDef::of::<SimulatedImu>,

@@ -7,7 +7,7 @@ use afferent_messages::{
 };
 use glam::{DMat3, DVec3};
 
-use crate::camera_view::CameraView;
+use crate::camera_view::{CameraView, require_sync};
 
 params! {
     /// Settings of [`Lift`].
@@ -29,8 +29,9 @@ params! {
 /// The depth of an object is the 30th percentile of the depth map in the inner 40 % of its box. The object is
 /// taken to be as deep as it is wide, so that its middle lies behind the surface that is seen. The
 /// covariance of the position is that of a ray: long along the line of sight, by `depth_error` and the
-/// size of the object, and short across it. A box that touches the border of the image shows a part of
-/// the object; its covariance is as large as the part.
+/// size of the object, and short across it. A box that touches the upper or lower border of the image shows a
+/// part of the object; its covariance is as large as the part. One that touches the left or the right border is
+/// dropped: its direction is not known.
 ///
 /// Depth maps must be metric, and must have the calibration of their camera. A source of images gets it by its
 /// parameter `calibration`. Poses are `world_from_camera`, of the optical frame: z ahead, x to the right,
@@ -125,11 +126,15 @@ impl Lift {
                 (center[axis] - size_px[axis] / 2.0, center[axis] + size_px[axis] / 2.0);
             low < BORDER_PX || high > image[axis] - BORDER_PX
         };
-        let across = |axis: usize, size: f64| size * if is_cut(axis) { 0.5 } else { BOX_ERROR };
+        if is_cut(0) {
+            return None;
+        }
+        let height_error = if is_cut(1) { 0.5 } else { BOX_ERROR };
         let along = (self.params.depth_error * surface).hypot(half_depth / 2.0);
         // Across the ray, at least two pixels.
         let least = 2.0 * surface / view.focal_px().x;
-        let sigma = DVec3::new(across(0, width).max(least), across(1, height).max(least), along);
+        let sigma =
+            DVec3::new((width * BOX_ERROR).max(least), (height * height_error).max(least), along);
         let axes = ray_axes(view, position);
         let covariance = axes * DMat3::from_diagonal(sigma * sigma) * axes.transpose();
         if !position.is_finite() || !covariance.is_finite() {
@@ -187,19 +192,6 @@ fn shrunk(depth: &Depth) -> Result<Depth, NodeError> {
         *to = block.get(block.len() / 2).copied().unwrap_or(f32::NAN);
     }
     Ok(small)
-}
-
-/// Refuses a call that another input than `primary` has caused.
-fn require_sync(cx: &Cx<'_>, primary: &str) -> Result<(), NodeError> {
-    match cx.port() {
-        Some(port) if port != primary => Err(NodeError::InvalidInput {
-            port: port.to_owned().into(),
-            reason: format!(
-                "it must be joined with `{primary}`: add `sync: exact` to it, or `sync: interpolate` for poses"
-            ),
-        }),
-        _ => Ok(()),
-    }
 }
 
 impl Node for Lift {
@@ -275,9 +267,10 @@ mod tests {
     #[test]
     fn a_box_at_the_border_is_less_certain() {
         let inside = lift(&[Box2d::from_corners([10.0, 20.0], [30.0, 40.0])]);
-        let cut = lift(&[Box2d::from_corners([0.0, 20.0], [20.0, 40.0])]);
-        // y of the world is across the image.
-        assert!(cut[0].covariance_m2[1][1] > 4.0 * inside[0].covariance_m2[1][1]);
+        let cut = lift(&[Box2d::from_corners([10.0, 40.0], [30.0, 60.0])]);
+        assert!(cut[0].covariance_m2[2][2] > 4.0 * inside[0].covariance_m2[2][2]);
+        let side = lift(&[Box2d::from_corners([0.0, 20.0], [20.0, 40.0])]);
+        assert_eq!(side, [], "its direction is not known");
         assert_eq!(lift(&[Box2d::from_corners([-90.0, 0.0], [-50.0, 10.0])]), [], "no depth");
     }
 

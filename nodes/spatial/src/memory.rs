@@ -2,12 +2,16 @@
 //!
 //! The state is a world of `bevy_ecs`. [`SceneMemory`] changes it; `observe.rs` associates what is seen
 //! with what is known, `answer.rs` finds objects and says where they are, `file.rs` keeps the entities
-//! in a file. The node `scene_memory` is a thin layer on it.
+//! in a file; `planes.rs` keeps surfaces, and `keyframes.rs` finds
+//! the maps of earlier sessions. The node `scene_memory` is a thin layer on it.
 
 mod answer;
 mod components;
 mod file;
+mod keyframes;
+mod last_image;
 mod observe;
+mod planes;
 #[cfg(test)]
 mod tests;
 
@@ -15,7 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bevy_ecs::{
     entity::Entity,
-    query::{QueryData, QueryState, Without},
+    query::{Or, QueryData, QueryState, With, Without},
     world::World,
 };
 use glam::{DMat3, DQuat, DVec3};
@@ -24,10 +28,11 @@ use crate::frames::Rigid;
 pub use answer::{Answer, Candidate, Viewer};
 use components::Tentative;
 pub use components::{
-    Anchor, Bounded3d, Embedding, EntityRecord, Name, Persistence, Position, Provenance, Seen,
-    SemanticLabel,
+    Anchor, Bounded3d, EntityRecord, Keyframe, LastImage, Name, Persistence, Plane, Position,
+    Provenance, Seen, SemanticLabel,
 };
 pub use file::{MemoryFile, MemoryFileError, Snapshot, read};
+pub(crate) use last_image::FORMATS as IMAGE_FORMATS;
 pub use observe::ObserveSettings;
 
 /// Variances of named positions and of anchors, along each axis, in square meters.
@@ -52,15 +57,23 @@ pub struct SceneMemory {
     entities: BTreeMap<u64, Entity>,
     records: QueryState<RecordParts, Without<Tentative>>,
     objects: QueryState<observe::ObjectParts>,
+    planes: QueryState<planes::PlaneParts>,
+    keyframes: QueryState<keyframes::KeyframeParts>,
+    ages: QueryState<observe::AgeParts, Aging>,
     settings: ObserveSettings,
     next_id: u64,
     /// Map that positions of this session are in.
     map: u64,
     /// Transform from the frame of the input poses to the map.
     map_from_world: Rigid,
+    /// Keyframes of another map that the last images look like.
+    recognized: Vec<keyframes::Recognized>,
     changed: BTreeSet<u64>,
     removed: BTreeSet<u64>,
 }
+
+/// Entities that are forgotten by age.
+type Aging = Or<(With<SemanticLabel>, With<Plane>, With<Keyframe>)>;
 
 /// Components of a record.
 #[derive(QueryData)]
@@ -71,9 +84,11 @@ struct RecordParts {
     provenance: &'static Provenance,
     label: Option<&'static SemanticLabel>,
     bounds: Option<&'static Bounded3d>,
+    plane: Option<&'static Plane>,
     name: Option<&'static Name>,
     anchor: Option<&'static Anchor>,
-    embedding: Option<&'static Embedding>,
+    keyframe: Option<&'static Keyframe>,
+    image: Option<&'static LastImage>,
 }
 
 impl SceneMemory {
@@ -84,12 +99,16 @@ impl SceneMemory {
         Self {
             records: world.query_filtered(),
             objects: world.query(),
+            planes: world.query(),
+            keyframes: world.query(),
+            ages: world.query_filtered(),
             world,
             entities: BTreeMap::new(),
             settings,
             next_id: 1,
             map,
             map_from_world: Rigid::IDENTITY,
+            recognized: Vec::new(),
             changed: BTreeSet::new(),
             removed: BTreeSet::new(),
         }
@@ -245,10 +264,18 @@ impl SceneMemory {
             if let Some(mut position) = entity.get_mut::<Position>() {
                 *position = position.in_frame(&change);
             }
+            let turned = |rotation: [f64; 4]| {
+                let turn = DQuat::from_array(change.rotation_xyzw);
+                (turn * DQuat::from_array(rotation)).to_array()
+            };
             if let Some(mut anchor) = entity.get_mut::<Anchor>() {
-                let turned = DQuat::from_array(change.rotation_xyzw)
-                    * DQuat::from_array(anchor.rotation_xyzw);
-                anchor.rotation_xyzw = turned.to_array();
+                anchor.rotation_xyzw = turned(anchor.rotation_xyzw);
+            }
+            if let Some(mut plane) = entity.get_mut::<Plane>() {
+                plane.rotation_xyzw = turned(plane.rotation_xyzw);
+            }
+            if let Some(mut keyframe) = entity.get_mut::<Keyframe>() {
+                keyframe.rotation_xyzw = turned(keyframe.rotation_xyzw);
             }
             if let Some(mut bounds) = entity.get_mut::<Bounded3d>() {
                 bounds.size_m = observe::turned(rotation, bounds.size_m);
@@ -295,8 +322,10 @@ fn record(parts: RecordPartsItem<'_, '_>) -> EntityRecord {
         provenance: *parts.provenance,
         label: parts.label.cloned(),
         bounds: parts.bounds.copied(),
+        plane: parts.plane.copied(),
         name: parts.name.cloned(),
         anchor: parts.anchor.cloned(),
-        embedding: parts.embedding.cloned(),
+        keyframe: parts.keyframe.cloned(),
+        image: parts.image.cloned(),
     }
 }

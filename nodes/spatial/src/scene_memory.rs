@@ -1,16 +1,23 @@
 //! A memory of where things are.
 
-use std::{path::Path, time::Duration};
+use std::{collections::VecDeque, path::Path, time::Duration};
 
 use afferent_graph::{
-    Cx, Node, NodeError, OpenCx, OutputPath, Port, SessionStart, Timestamp, choices, params, ports,
+    Cx, Node, NodeError, OpenCx, OutputPath, Packet, Port, SessionStart, Timestamp, choices,
+    params, ports,
 };
-use afferent_messages::{Pose, SceneUpdate, ToolMessage, Transforms, vision::Detections3d};
+use afferent_messages::{
+    Image, PixelFormat, Pose, SceneUpdate, ToolMessage, Transforms,
+    vision::{Detection3d, Detections3d, Embedding, Planes},
+};
 
 use crate::{
     camera_view::CameraView,
     frames::Rigid,
-    memory::{Change, MemoryFile, MemoryFileError, ObserveSettings, SceneMemory, Snapshot, Viewer},
+    memory::{
+        Change, IMAGE_FORMATS, MemoryFile, MemoryFileError, ObserveSettings, SceneMemory, Snapshot,
+        Viewer,
+    },
 };
 
 mod drawing;
@@ -42,6 +49,8 @@ params! {
         pub within: Duration = "2s", range 0.01..=3600.0;
         /// Distance up to which an object that is not seen where it should be counts as gone.
         pub visible_distance: f64 = "3", range 0.1..=1000.0, unit "m";
+        /// Least cosine between the vectors of an image and of a keyframe that looks alike.
+        pub keyframe_similarity: f32 = "0.9", range -1.0..=1.0;
         /// Most objects; the one that was not seen for the longest time is forgotten.
         pub max_objects: usize = "10000", range 1.0..=1000000.0;
         /// Days after which an object that was not seen again is forgotten, unless it has a name.
@@ -57,12 +66,19 @@ params! {
 /// that must be visible (in the view, near, large enough, not occluded) and is not detected becomes less
 /// likely, and is forgotten in the end. An object outside the view is kept.
 ///
+/// What is seen of a plane on the input `planes` is added to the rectangle of the known one. Things then lie on
+/// the table or on the floor.
+///
 /// With `path`, the memory lasts. The file is a snapshot and a log of changes: a crash of the program
 /// loses at most the last second. `afferent memory FILE` lists it.
 ///
 /// With `frame: session`, the objects of earlier sessions are stale until a pose is recognized: an
-/// anchor on the input `anchors` that an earlier session has seen too. Then this session continues in
-/// the map of that one.
+/// anchor on the input `anchors` that an earlier session has seen too, or keyframes: three images in a row whose
+/// vectors on the input `keyframes` are like those of an earlier session. Then this session continues in the map
+/// of that one. A keyframe gives its position within about a meter, an anchor as well as it is measured.
+///
+/// With the input `images`, the memory keeps what each thing looked like, at most 96 pixels wide and high. An
+/// answer of `where_is` sends it on `last_image`.
 ///
 /// Tool calls, each with a JSON object; calls of other tools are ignored, so that they can go to several
 /// nodes:
@@ -108,13 +124,26 @@ pub struct SceneMemoryNode {
     params: SceneMemoryParams,
     start: SessionStart,
     viewer: Option<Rigid>,
+    /// The last poses of the camera.
+    poses: VecDeque<(Timestamp, Rigid)>,
     /// Coordinate frame of the objects.
     frame_id: String,
+    /// The last images, for what objects look like.
+    images: VecDeque<Packet>,
+    /// Objects whose image has not come yet: their packet, and what the memory knows of them.
+    imageless: Option<(Packet, Vec<(u64, Detection3d)>)>,
     /// Time of the last write.
     published: Option<Timestamp>,
     /// True if viewers do not know all entities: at first, and after a map was found.
     draws_all: bool,
 }
+
+/// Most poses that are kept, and the most time between that of an image and its own.
+const MAX_POSES: usize = 256;
+const MAX_POSE_AGE: Duration = Duration::from_millis(200);
+
+/// Most images that wait for their objects.
+const MAX_IMAGES: usize = 8;
 
 /// Time between writes to the file, and between updates of viewers.
 const PUBLISH_EVERY: Duration = Duration::from_millis(500);
@@ -123,30 +152,113 @@ ports! {
     impl SceneMemoryNode {
         /// Objects in space, from `lift`.
         in OBJECTS: Detections3d;
+        /// Floors, walls and table tops, from `planes`.
+        in PLANES: Planes, optional;
+        /// Images of the camera, `rgb8`, `bgr8` or `mono8`, for what things look like; the node
+        /// `image_view` converts others.
+        in IMAGES: Image, optional;
         /// Pose of the camera, for answers that say where a thing is from here. Default: that of the
         /// last objects.
         in POSE: Pose, optional;
         /// Poses that are recognized in every session: child frames with the name of the anchor, in the
         /// frame of the poses.
         in ANCHORS: Transforms, optional;
+        /// Vectors of images, from `embed_image`, by which a session with `frame: session` finds its map.
+        in KEYFRAMES: Embedding, optional;
         /// Tool calls.
         in CALLS: ToolMessage, optional;
         /// One result per call.
         out RESULTS: ToolMessage, optional;
+        /// What the thing of a `where_is` looked like when it was last seen.
+        out LAST_IMAGE: Image, optional;
         /// Changes of the entities, at most twice a second, for viewers such as Foxglove.
         out SCENE: SceneUpdate, optional;
     }
 }
 
 impl SceneMemoryNode {
-    fn observe(&mut self, found: &Detections3d, at_ns: u64) -> Result<(), NodeError> {
+    fn observe(&mut self, packet: &Packet) -> Result<(), NodeError> {
+        let (at, Some(found)) = (packet.header.at, packet.get::<Detections3d>()) else {
+            return Ok(());
+        };
+        let at_ns = self.start.unix_ns(at);
+        if let Some(view) = &found.view {
+            self.keep_pose(at, Rigid::from(&view.pose));
+        }
         let view = found.view.as_ref().map(|view| CameraView::new(&view.pose, &view.depth));
         let view = view.transpose().map_err(|error| error.at("objects"))?;
         if let Some(view) = &view {
             self.viewer = Some(view.world_from_camera);
         }
         self.frame_id.clone_from(&found.frame_id);
-        self.memory.observe(at_ns, &found.detections, view.as_ref());
+        let seen = self.memory.observe(at_ns, &found.detections, view.as_ref());
+        self.imageless = Some((packet.clone(), seen));
+        self.show_objects();
+        Ok(())
+    }
+
+    fn keep_pose(&mut self, at: Timestamp, pose: Rigid) {
+        if self.poses.len() == MAX_POSES {
+            self.poses.pop_front();
+        }
+        self.poses.push_back((at, pose));
+    }
+
+    /// Keeps an image as a keyframe, or finds the map by it, if its pose is known.
+    fn observe_keyframe(&mut self, found: &Embedding, at: Timestamp) {
+        let apart = |pose: &Timestamp| at.since(*pose).max(pose.since(at));
+        let pose = self.poses.iter().min_by_key(|(pose, _)| apart(pose));
+        let pose = pose.filter(|(pose, _)| apart(pose) <= MAX_POSE_AGE).map(|(_, pose)| *pose);
+        let (Some(pose), Some(vector)) = (pose, found.first()) else { return };
+        if self.params.frame == MapFrame::Fixed {
+            return;
+        }
+        let image = (found.space.as_str(), vector);
+        let similarity = self.params.keyframe_similarity;
+        if self.memory.observe_keyframe(self.start.unix_ns(at), image, &pose, similarity) {
+            self.draws_all = true;
+            tracing::info!("a keyframe was recognized; this is the map of an earlier session");
+        }
+    }
+
+    /// What the thing of a result looked like.
+    fn last_image(&mut self, result: &serde_json::Value) -> Option<Image> {
+        let png = self.memory.image(result.get("distance_m").and(result["id"].as_u64())?)?;
+        let mut image = Image::default();
+        image.read_file(&png).ok()?;
+        Some(image)
+    }
+
+    /// Keeps what the last objects look like, once their image is there.
+    fn show_objects(&mut self) {
+        let Some((packet, seen)) = &self.imageless else { return };
+        let image = self.images.iter().find(|image| image.header.at == packet.header.at);
+        let image = image.and_then(|image| image.get::<Image>());
+        let view = packet.get::<Detections3d>().and_then(|found| found.view.as_ref());
+        let view = view.and_then(|view| CameraView::new(&view.pose, &view.depth).ok());
+        if let (Some(image), Some(view)) = (image, view) {
+            let at_ns = self.start.unix_ns(packet.header.at);
+            self.memory.keep_images(at_ns, seen, &view, image);
+            self.imageless = None;
+        }
+    }
+
+    /// Keeps an image until the objects in it are known.
+    fn keep_image(&mut self, packet: &Packet) -> Result<(), NodeError> {
+        let Some(image) = packet.get::<Image>() else { return Ok(()) };
+        if !IMAGE_FORMATS.contains(&image.format()) {
+            let (found, formats) = (image.format().name(), IMAGE_FORMATS.map(PixelFormat::name));
+            let reason = format!(
+                "the format is {found}; it must be one of {}: convert the images with `image_view`",
+                formats.join(", ")
+            );
+            return Err(NodeError::InvalidInput { port: "images".into(), reason });
+        }
+        if self.images.len() == MAX_IMAGES {
+            self.images.pop_front();
+        }
+        self.images.push_back(packet.clone());
+        self.show_objects();
         Ok(())
     }
 
@@ -254,6 +366,9 @@ impl Node for SceneMemoryNode {
             params,
             start,
             viewer: None,
+            poses: VecDeque::new(),
+            images: VecDeque::new(),
+            imageless: None,
             frame_id: String::new(),
             published: None,
             draws_all: true,
@@ -263,10 +378,17 @@ impl Node for SceneMemoryNode {
     fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
         let at = cx.at();
         let at_ns = self.start.unix_ns(at);
-        if let Some(found) = cx.get(Self::OBJECTS) {
-            self.observe(found, at_ns)?;
+        let packet = cx.packet().cloned();
+        if let Some(packet) = packet.filter(|_| cx.get(Self::OBJECTS).is_some()) {
+            self.observe(&packet)?;
+        } else if let Some(found) = cx.get(Self::PLANES) {
+            self.memory.observe_planes(at_ns, &found.planes);
+        } else if cx.get(Self::IMAGES).is_some() {
+            let packet = cx.packet().cloned();
+            return packet.map_or(Ok(()), |packet| self.keep_image(&packet));
         } else if let Some(pose) = cx.get(Self::POSE) {
             self.viewer = Some(Rigid::from(pose));
+            self.keep_pose(at, Rigid::from(pose));
             return Ok(());
         } else if let Some(anchors) = cx.get(Self::ANCHORS) {
             for anchor in &anchors.transforms {
@@ -290,9 +412,15 @@ impl Node for SceneMemoryNode {
                     );
                 }
             }
+        } else if let Some(found) = cx.get(Self::KEYFRAMES) {
+            self.observe_keyframe(found, at);
         } else if let Some(call) = cx.get(Self::CALLS).cloned() {
             let viewer = self.viewer.map(|world_from_camera| Viewer { world_from_camera });
             if let Some(result) = tools::run(&mut self.memory, &call, viewer.as_ref(), at_ns) {
+                if let Some(image) = result.as_ref().ok().and_then(|result| self.last_image(result))
+                {
+                    cx.send(Self::LAST_IMAGE, image);
+                }
                 let json = result.unwrap_or_else(|reason| serde_json::json!({"error": reason}));
                 cx.send(Self::RESULTS, ToolMessage { json: json.to_string(), ..call });
             }
@@ -393,6 +521,84 @@ mod tests {
         std::fs::write(&path, "something else").unwrap();
         let told = open(Some(path), "fixed").err().unwrap().to_string();
         assert!(told.contains("scene.memory: it is not a file of a scene memory"), "{told}");
+    }
+
+    #[test]
+    fn an_answer_shows_the_thing() {
+        let (red, blue) = ([255, 0, 0], [0, 0, 255]);
+        let image = |color: [u8; 3]| {
+            let mut image = Image::default();
+            let pixels = image.reshape(PixelFormat::Rgb8, 80, 60).unwrap();
+            pixels.chunks_exact_mut(3).for_each(|pixel| pixel.copy_from_slice(&color));
+            image
+        };
+        // Images before their objects, and after them.
+        for is_first in [true, false] {
+            let mut bench = open(None, "fixed").unwrap();
+            for step in 0..4 {
+                let at = Timestamp(step * 300_000_000);
+                let depth = crate::camera_view::tests::depth(|_, _| 2.0);
+                let pose = crate::camera_view::tests::pose();
+                let cup = Detection3d {
+                    label: "cup".into(),
+                    score: 0.8,
+                    position_m: [3.0, 2.0, 1.5],
+                    covariance_m2: [[0.01, 0.0, 0.0], [0.0, 0.01, 0.0], [0.0, 0.0, 0.01]],
+                    size_m: [0.2; 3],
+                };
+                let view = Some(afferent_messages::vision::View { pose, depth });
+                let found =
+                    Detections3d { frame_id: "world".to_owned(), detections: vec![cup], view };
+                let color = if step == 0 { red } else { blue };
+                if is_first {
+                    bench.call(SceneMemoryNode::IMAGES, at, image(color)).unwrap();
+                }
+                bench.call(SceneMemoryNode::OBJECTS, at, found).unwrap();
+                if !is_first {
+                    bench.call(SceneMemoryNode::IMAGES, at, image(color)).unwrap();
+                }
+            }
+            let call = ToolMessage { turn: 1, tool: "where_is".into(), json: CUP.into() };
+            let at = Timestamp(2_000_000_000);
+            let sent = bench.call(SceneMemoryNode::CALLS, at, call).unwrap();
+            let shown = sent.iter().find_map(|(_, packet)| packet.get::<Image>()).unwrap();
+            // The image of the first sighting is less than a second older than the last one.
+            assert_eq!((shown.width(), shown.bytes()[0]), (7, 255));
+        }
+        let mut bench = open(None, "fixed").unwrap();
+        let mut wrong = Image::default();
+        wrong.reshape(PixelFormat::Yuyv, 80, 60).unwrap();
+        let told = bench.call(SceneMemoryNode::IMAGES, Timestamp(0), wrong).unwrap_err();
+        assert!(told.to_string().contains("convert the images with `image_view`"), "{told}");
+    }
+
+    #[test]
+    fn a_session_continues_in_the_map_of_its_keyframes() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("scene.memory");
+        let walk = |bench: &mut NodeBench<SceneMemoryNode>, start_s: i64| {
+            for step in 0..4_usize {
+                let at = Timestamp(start_s * 1_000_000_000 + step as i64 * 500_000_000);
+                let position_m = [step as f64 * 2.0, start_s as f64, 1.5];
+                let pose = Pose { position_m, ..Pose::default() };
+                bench.call(SceneMemoryNode::POSE, at, pose).unwrap();
+                let mut found = Embedding { space: "clip".to_owned(), ..Embedding::default() };
+                found.vectors =
+                    afferent_core::Tensor::zeros(afferent_core::ScalarType::Float, &[1, 4]);
+                found.vectors.data_mut::<f32>().unwrap()[step] = 1.0;
+                bench.call(SceneMemoryNode::KEYFRAMES, at, found).unwrap();
+            }
+        };
+        let mut first = open(Some(path.clone()), "session").unwrap();
+        see(&mut first, 1, 3.0);
+        walk(&mut first, 5);
+        first.finish(Timestamp(9_000_000_000)).unwrap();
+        drop(first);
+        let mut second = open(Some(path), "session").unwrap();
+        assert!(ask(&mut second, 20, "where_is", CUP).contains("\"stale\":true"));
+        walk(&mut second, 30);
+        let found = ask(&mut second, 33, "where_is", CUP);
+        assert!(found.contains("\"stale\":false"), "{found}");
     }
 
     #[test]

@@ -85,6 +85,8 @@ ports! {
         in POSES: Pose, optional;
         /// Pose of the frame `from` in the frame `to`, in the order of time.
         out POSE: Pose;
+        /// The same pose as a transform, for viewers and for `/tf` of ROS.
+        out TRANSFORM: Message, optional;
     }
 }
 
@@ -123,6 +125,14 @@ impl Transforms {
                         orientation_xyzw: found.rigid.rotation_xyzw,
                     };
                     cx.send_at(Self::POSE, at, pose);
+                    let transform = Transform {
+                        at,
+                        frame_id: self.params.to.clone(),
+                        child_frame_id: self.params.from.clone(),
+                        translation_m: found.rigid.translation_m,
+                        rotation_xyzw: found.rigid.rotation_xyzw,
+                    };
+                    cx.send_at(Self::TRANSFORM, at, Message { transforms: vec![transform] });
                     self.last = Some(at);
                 }
                 Err(error @ (FrameError::TooNew { .. } | FrameError::NoPath { .. })) => {
@@ -225,11 +235,17 @@ mod tests {
     fn sent(bench: &mut NodeBench<Transforms>, message: Message) -> Vec<(i64, f64)> {
         let at = message.transforms[0].at;
         let sent = bench.call(Transforms::TRANSFORMS, at, message).unwrap();
-        sent.iter()
-            .map(|(_, packet)| {
-                (packet.header.at.0 / 1_000_000, packet.get::<Pose>().unwrap().position_m[0])
-            })
-            .collect()
+        let (poses, transforms): (Vec<_>, Vec<_>) =
+            sent.iter().partition(|(_, packet)| packet.get::<Pose>().is_some());
+        let x = |transform: &Transform| (transform.at.0 / 1_000_000, transform.translation_m[0]);
+        let transforms = transforms.iter().map(|(_, packet)| packet.get::<Message>().unwrap());
+        let transforms: Vec<_> = transforms.map(|message| x(&message.transforms[0])).collect();
+        let poses = poses.iter().map(|(_, packet)| {
+            (packet.header.at.0 / 1_000_000, packet.get::<Pose>().unwrap().position_m[0])
+        });
+        let poses: Vec<_> = poses.collect();
+        assert_eq!(poses, transforms);
+        poses
     }
 
     #[test]

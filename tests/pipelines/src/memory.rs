@@ -3,7 +3,7 @@
 use std::{fs, path::Path};
 
 use afferent_engine::{ClockKind, RunOptions, run};
-use afferent_messages::{Activity, KeywordEvent, Text, ToolMessage};
+use afferent_messages::{Activity, KeywordEvent, Text, ToolMessage, vision::PlaneLabel};
 use afferent_nodes_spatial::memory::{EntityRecord, read};
 use afferent_record::{Compare, RecordOptions, Recorder, Recording, StreamVerdict};
 use afferent_spec::{CheckedGraph, LoadOptions, load_and_check};
@@ -20,6 +20,7 @@ struct Walk {
 struct TrueObject {
     label: String,
     middle_m: [f64; 3],
+    size_m: [f64; 3],
 }
 
 fn walk() -> Vec<TrueObject> {
@@ -92,6 +93,10 @@ fn objects_of_a_walk_are_remembered_where_they_are() {
     assert!(duplicates * 100 <= objects.len() * 10, "duplicates");
     assert!(median <= 0.15, "{median} m");
 
+    check_planes(&records, &objects);
+    let shown = records.iter().filter(|record| record.label.is_some());
+    assert!(shown.clone().all(|record| record.image.is_some()), "what each object looks like");
+
     assert_eq!(texts(&sent, "turns"), ["where is the lamp"]);
     let results = sent.iter().filter(|sent| sent.node == "memory");
     let result: Vec<_> = results.filter_map(|sent| sent.packet.get::<ToolMessage>()).collect();
@@ -105,6 +110,34 @@ fn objects_of_a_walk_are_remembered_where_they_are() {
     println!("{answer}");
     assert!(answer.contains("lamp is") && answer.contains("meter"), "{answer}");
     assert!(fs::metadata(folder.path().join("answer.wav")).unwrap().len() > 60_000, "it is spoken");
+}
+
+/// Each table has its top, and each of the three rooms its floor.
+fn check_planes(records: &[EntityRecord], objects: &[TrueObject]) {
+    let of = |label: PlaneLabel| {
+        let planes = records
+            .iter()
+            .filter(move |record| record.plane.is_some_and(|plane| plane.label == label));
+        planes.map(|record| record.position.m)
+    };
+    let mut errors = Vec::new();
+    for table in objects.iter().filter(|object| object.label == "table") {
+        let [x, y, z] = table.middle_m;
+        let top = z + table.size_m[2] / 2.0;
+        let near = of(PlaneLabel::Table).filter(|at| (at[0] - x).hypot(at[1] - y) < 0.4);
+        let error = near.map(|at| (at[2] - top).abs()).fold(f64::INFINITY, f64::min);
+        errors.push(error);
+    }
+    errors.sort_by(f64::total_cmp);
+    println!("errors of the heights of table tops: {errors:.2?} m");
+    assert!(errors.len() == 6 && errors[5] < 0.2, "{errors:?}");
+    let floors: Vec<[f64; 3]> = of(PlaneLabel::Floor).collect();
+    println!("floors at {floors:.2?}");
+    for room in [0.0, 10.0, 20.0] {
+        let is_there = |at: &&[f64; 3]| (at[0] - room).abs() < 3.0 && at[2].abs() < 0.2;
+        assert!(floors.iter().any(|at| is_there(&at)), "{room}: {floors:?}");
+    }
+    assert!(of(PlaneLabel::Wall).count() >= 6);
 }
 
 #[test]
@@ -164,13 +197,13 @@ fn a_headset_remembers_with_the_poses_of_its_body() {
 
 fn graph(set: Vec<String>) -> CheckedGraph {
     let options = LoadOptions { set, ..LoadOptions::default() };
-    let path = pipelines("scene_memory.yaml");
+    let path = pipelines("glasses_assistant.yaml");
     let checked = load_and_check(&path, &options, &catalog(), &services());
     checked.unwrap_or_else(|faults| panic!("{faults}")).graph
 }
 
 #[test]
-fn a_walk_is_replayed_bit_exactly() {
+fn a_walk_with_motion_and_questions_is_replayed_bit_exactly() {
     let folder = tempfile::tempdir().unwrap();
     // Without a file, so that each run begins with nothing.
     let set = || {
@@ -196,7 +229,7 @@ fn a_walk_is_replayed_bit_exactly() {
     let names: Vec<&str> = verdicts.iter().map(|verdict| verdict.output.as_str()).collect();
     println!("{names:?}");
     assert!(verdicts.iter().all(StreamVerdict::is_equal), "{verdicts:?}");
-    for stream in ["lift.objects", "memory.results", "intents.answer"] {
+    for stream in ["lift.objects", "activity.activity", "memory.results", "intents.answer"] {
         assert!(names.contains(&stream), "{names:?}");
     }
 }

@@ -10,8 +10,8 @@ use afferent_messages::{
 use afferent_nodes_spatial::{
     SceneMemoryNode, SceneMemoryParams,
     memory::{
-        Bounded3d, Embedding, EntityRecord, MemoryFile, ObserveSettings, Position, Provenance,
-        SceneMemory, Seen, SemanticLabel, Snapshot,
+        Bounded3d, EntityRecord, LastImage, MemoryFile, ObserveSettings, Position, SceneMemory,
+        Seen, SemanticLabel, Snapshot,
     },
 };
 use anyhow::{Context, Result, anyhow, ensure};
@@ -32,7 +32,7 @@ use crate::{
 /// | open | reading the file |
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
-    /// Number of entities, of 80 classes, with vectors of 128 values.
+    /// Number of entities, of 80 classes, with images of 4 kB.
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..))]
     entities: u64,
     /// Objects of an image.
@@ -44,7 +44,8 @@ pub(crate) struct Options {
 }
 
 const CLASSES: u64 = 80;
-const VECTOR_LEN: usize = 128;
+/// Bytes of the image of an entity.
+const IMAGE_BYTES: usize = 4096;
 /// Distance between entities of the same class, in meters.
 const SPACING_M: f64 = 0.7;
 
@@ -123,16 +124,14 @@ fn class(id: u64) -> String {
 
 fn record(id: u64, random: &mut fastrand::Rng) -> EntityRecord {
     let seen_ns = SessionStart::VIRTUAL.unix_ns;
+    let position = Position { m: position(id), covariance_m2: diagonal(0.01) };
+    let png: Vec<u8> = (0..IMAGE_BYTES).map(|_| random.u8(..)).collect();
     EntityRecord {
-        id,
-        position: Position { m: position(id), covariance_m2: diagonal(0.01) },
         seen: Seen { first_ns: seen_ns, last_ns: seen_ns, count: 9 },
-        provenance: Provenance { map: 0 },
         label: Some(SemanticLabel { class: class(id).into(), log_odds: 4.0 }),
         bounds: Some(Bounded3d { size_m: [0.2; 3] }),
-        name: None,
-        anchor: None,
-        embedding: Some(Embedding((0..VECTOR_LEN).map(|_| random.f32()).collect())),
+        image: Some(LastImage { at_ns: seen_ns, png: png.into() }),
+        ..EntityRecord::new(id, position, seen_ns, 0)
     }
 }
 

@@ -21,7 +21,7 @@ NEAR_M = 0.5
 
 
 def remembered(program, walk, settings, work):
-    """Runs the graph on a walk and returns the entities."""
+    """Runs the graph on a walk and returns the entities, without planes."""
     file = os.path.join(work, "scene.memory")
     if os.path.exists(file):
         os.remove(file)
@@ -30,7 +30,7 @@ def remembered(program, walk, settings, work):
         command += ["--set", setting]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     listed = subprocess.run([program, "memory", file, "--json"], check=True, capture_output=True)
-    return json.loads(listed.stdout)["entities"]
+    return [entity for entity in json.loads(listed.stdout)["entities"] if not entity["plane"]]
 
 
 def match(objects, entities):

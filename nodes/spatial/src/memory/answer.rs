@@ -2,6 +2,7 @@
 
 use std::{cmp::Ordering, collections::BTreeMap, f64::consts::PI, sync::Arc, time::Duration};
 
+use afferent_graph::Choice;
 use glam::{DQuat, DVec3};
 
 use super::{EntityRecord, Position, RecordPartsItem, SceneMemory};
@@ -21,7 +22,7 @@ pub struct Answer {
     pub record: EntityRecord,
     /// Name, or class.
     pub thing: String,
-    /// Object that it lies on.
+    /// Object or plane that it lies on.
     pub on: Option<String>,
     /// Horizontal distance from the viewer in meters; `None` if the viewer is not known.
     pub distance_m: Option<f64>,
@@ -232,7 +233,7 @@ impl SceneMemory {
         self.map_from_world.then(&viewer.world_from_camera)
     }
 
-    /// Class of the object that another one lies on.
+    /// Class of the object, or kind of the plane, that an object lies on.
     fn surface_below(&mut self, record: &EntityRecord) -> Option<String> {
         let label = record.label.as_ref();
         if label.is_some_and(|label| SURFACES.contains(&&*label.class)) {
@@ -260,7 +261,11 @@ impl SceneMemory {
             })
             .collect();
         found.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-        found.into_iter().next().map(|(.., class)| class)
+        let object = found.into_iter().next().map(|(.., class)| class);
+        object.or_else(|| {
+            let plane = self.plane_below(point, below, record.provenance.map)?;
+            Some(plane.word().to_owned())
+        })
     }
 }
 

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use afferent_messages::vision::{PlaneAlignment, PlaneLabel};
 use bevy_ecs::{component::Component, world::EntityWorldMut};
 use glam::{DMat3, DQuat, DVec3};
 use serde::{Deserialize, Serialize};
@@ -65,6 +66,21 @@ pub struct Bounded3d {
     pub size_m: [f32; 3],
 }
 
+/// A flat surface: a rectangle around its middle. `PlaneSemanticLabel`, `PlaneAlignment` and `Bounded2D` of
+/// OpenXR in one, since a plane has all three.
+#[derive(Component, Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Plane {
+    /// Kind of surface.
+    pub label: PlaneLabel,
+    /// Direction.
+    pub alignment: PlaneAlignment,
+    /// Orientation in its map, a unit quaternion x, y, z, w: z is the normal; x and y are the sides of the
+    /// rectangle.
+    pub rotation_xyzw: [f64; 4],
+    /// Size along x and y, in meters.
+    pub size_m: [f32; 2],
+}
+
 /// Sightings of an object.
 #[derive(Component, Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Seen {
@@ -92,9 +108,25 @@ pub struct Anchor {
     pub rotation_xyzw: [f64; 4],
 }
 
-/// A vector that tells objects of a class apart.
+/// What a camera sees from a pose, by which a later session finds its map.
 #[derive(Component, Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Embedding(pub Vec<f32>);
+pub struct Keyframe {
+    /// Orientation of the camera in its map, a unit quaternion x, y, z, w.
+    pub rotation_xyzw: [f64; 4],
+    /// Space of the vector.
+    pub space: String,
+    /// Embedding of the image.
+    pub vector: Vec<f32>,
+}
+
+/// Part of an image that shows an object.
+#[derive(Component, Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LastImage {
+    /// Time of the image, in nanoseconds since 1970.
+    pub at_ns: u64,
+    /// PNG file.
+    pub png: Arc<[u8]>,
+}
 
 /// An object that was not seen often enough to be sure. It is neither answered nor kept.
 #[derive(Component, Debug, Clone, Copy, PartialEq, Eq)]
@@ -115,16 +147,20 @@ pub struct EntityRecord {
     pub label: Option<SemanticLabel>,
     /// Size, for objects.
     pub bounds: Option<Bounded3d>,
+    /// Surface, for planes.
+    pub plane: Option<Plane>,
     /// Name that a person gave.
     pub name: Option<Name>,
     /// Name and orientation, for anchors.
     pub anchor: Option<Anchor>,
-    /// Vector of the appearance.
-    pub embedding: Option<Embedding>,
+    /// Orientation and view, for keyframes.
+    pub keyframe: Option<Keyframe>,
+    /// What it looked like, within a second of the last sighting.
+    pub image: Option<LastImage>,
 }
 
 impl EntityRecord {
-    /// An entity that was seen once, without the components of objects and anchors.
+    /// An entity that was seen once, without the components of objects, planes and anchors.
     pub fn new(id: u64, position: Position, at_ns: u64, map: u64) -> Self {
         Self {
             id,
@@ -133,15 +169,29 @@ impl EntityRecord {
             provenance: Provenance { map },
             label: None,
             bounds: None,
+            plane: None,
             name: None,
             anchor: None,
-            embedding: None,
+            keyframe: None,
+            image: None,
         }
     }
 
     /// Adds the components to an entity.
     pub(crate) fn insert_into(self, entity: &mut EntityWorldMut<'_>) {
-        let Self { id, position, seen, provenance, label, bounds, name, anchor, embedding } = self;
+        let Self {
+            id,
+            position,
+            seen,
+            provenance,
+            label,
+            bounds,
+            plane,
+            name,
+            anchor,
+            keyframe,
+            image,
+        } = self;
         entity.insert((Persistence { id }, position, seen, provenance));
         if let Some(label) = label {
             entity.insert(label);
@@ -149,14 +199,20 @@ impl EntityRecord {
         if let Some(bounds) = bounds {
             entity.insert(bounds);
         }
+        if let Some(plane) = plane {
+            entity.insert(plane);
+        }
         if let Some(name) = name {
             entity.insert(name);
         }
         if let Some(anchor) = anchor {
             entity.insert(anchor);
         }
-        if let Some(embedding) = embedding {
-            entity.insert(embedding);
+        if let Some(keyframe) = keyframe {
+            entity.insert(keyframe);
+        }
+        if let Some(image) = image {
+            entity.insert(image);
         }
     }
 }

@@ -75,7 +75,7 @@ pub enum MemoryFileError {
 }
 
 const MAGIC: [u8; 4] = *b"AFSM";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 const HEADER_LEN: u64 = 8;
 
 /// Largest block, so that a damaged length does not fill the memory.

@@ -52,6 +52,10 @@ pub(super) type ObjectParts = (
     Option<&'static Tentative>,
 );
 
+/// Components that forgetting by age reads.
+pub(super) type AgeParts =
+    (&'static Persistence, &'static Seen, Option<&'static Name>, Option<&'static Tentative>);
+
 /// An object of the current map.
 struct Known {
     entity: Entity,
@@ -103,22 +107,24 @@ const OTHER_CLASS_OVERLAP: f64 = 0.4;
 
 impl SceneMemory {
     /// Updates the memory with the objects that one image shows. `at_ns` is the time in nanoseconds
-    /// since 1970.
+    /// since 1970. Returns the objects with the detections of them.
     pub(crate) fn observe(
         &mut self,
         at_ns: u64,
         found: &[Detection3d],
         view: Option<&CameraView<'_>>,
-    ) {
-        let found = found.iter().filter(|found| is_valid(found));
-        let found: Vec<Detection3d> = found.map(|found| self.detection_in_map(found)).collect();
+    ) -> Vec<(u64, Detection3d)> {
+        let found: Vec<Detection3d> =
+            found.iter().filter(|found| is_valid(found)).cloned().collect();
+        let in_map: Vec<_> = found.iter().map(|found| self.detection_in_map(found)).collect();
         let known = self.known();
-        let ids = self.associate(at_ns, &found, &known);
+        let ids = self.associate(at_ns, &in_map, &known);
         if let Some(view) = view {
             self.count_misses(&known, &ids, view);
         }
         self.merge(&ids);
         self.forget_old(at_ns);
+        ids.into_iter().zip(found).filter_map(|(id, found)| Some((id?, found))).collect()
     }
 
     /// A detection in the coordinates of the map.
@@ -299,20 +305,20 @@ impl SceneMemory {
         }
     }
 
-    /// Forgets tentative objects that were not confirmed in time, and in all maps objects that are old or above
-    /// the limit. Named ones stay.
-    fn forget_old(&mut self, at_ns: u64) {
+    /// Forgets tentative objects and planes that were not confirmed in time, and in all maps those that are
+    /// old or above the limit. Named ones stay.
+    pub(super) fn forget_old(&mut self, at_ns: u64) {
         let age = |since: u64| Duration::from_nanos(at_ns.saturating_sub(since));
         // Times of the virtual clock have no age on the calendar.
         let is_virtual = |ns: u64| ns.abs_diff(SessionStart::VIRTUAL.unix_ns) < YEAR_NS;
         let (mut gone, mut left) = (Vec::new(), Vec::new());
-        for (entity, persistence, _, _, _, seen, _, tentative) in self.objects.iter(&self.world) {
+        for (persistence, seen, name, tentative) in self.ages.iter(&self.world) {
             let is_comparable = is_virtual(at_ns) == is_virtual(seen.last_ns);
             if tentative.is_some() {
                 if age(seen.first_ns) > self.settings.confirm_within {
                     gone.push(persistence.id);
                 }
-            } else if self.world.get::<Name>(entity).is_none() {
+            } else if name.is_none() {
                 match is_comparable && age(seen.last_ns) > self.settings.max_age {
                     true => gone.push(persistence.id),
                     false => left.push((seen.last_ns, persistence.id)),

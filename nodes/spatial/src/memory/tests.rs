@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use afferent_messages::vision::{Depth, Detection3d};
+use afferent_messages::{
+    Image, PixelFormat,
+    vision::{self, Depth, Detection3d, PlaneAlignment, PlaneLabel},
+};
 
 use super::*;
 use crate::camera_view::{CameraView, tests as view_tests};
@@ -242,6 +245,156 @@ fn answers_say_where_things_are() {
     assert_eq!(say("chair", 1, here), "The chair is about three meters behind you.");
     assert_eq!(say("table", 1, None), "I saw the table just now, but I do not know where I am.");
     assert_eq!(say("piano", 1, here), "nothing");
+}
+
+#[test]
+fn a_session_finds_the_map_of_an_earlier_one_by_keyframes() {
+    let vector = |keyframe: usize, noise: f32| -> Vec<f32> {
+        (0..8)
+            .map(|at| if at == keyframe { 1.0 } else { noise * (at as f32 - 3.5) / 3.5 })
+            .collect()
+    };
+    let pose = |x: f64| Rigid { translation_m: [x, 0.0, 1.5], ..viewer().world_from_camera };
+    let mut first = SceneMemory::new(ObserveSettings::default(), 100);
+    see(&mut first, 100, &[detection("cup", [3.0, 0.0, 1.0])]);
+    for keyframe in 0..4 {
+        let pose = pose(keyframe as f64 * 2.0);
+        assert!(!first.observe_keyframe(
+            101 * SECOND,
+            ("clip", &vector(keyframe, 0.1)),
+            &pose,
+            0.9
+        ));
+    }
+    // From nearby it is the same keyframe.
+    first.observe_keyframe(102 * SECOND, ("clip", &vector(0, 0.2)), &pose(0.3), 0.9);
+    assert_eq!(first.len(), 5);
+
+    // A world that is turned by 90° and moved.
+    let half = 0.5_f64.sqrt();
+    let moved = Rigid { translation_m: [5.0, 5.0, 0.0], rotation_xyzw: [0.0, 0.0, half, half] };
+    let mut second = SceneMemory::new(ObserveSettings::default(), 200);
+    second.restore(first.snapshot());
+    let mut look = |keyframe: usize, space: &str, noise: f32| {
+        let pose = moved.then(&pose(keyframe as f64 * 2.0));
+        second.observe_keyframe(200 * SECOND, (space, &vector(keyframe, noise)), &pose, 0.9)
+    };
+    assert!(!look(1, "other", 0.1) && !look(1, "clip", 3.0), "neither is a keyframe of the map");
+    assert!(!look(1, "clip", 0.1) && !look(2, "clip", 0.1));
+    // Two images whose transforms do not agree are not enough.
+    assert!(look(3, "clip", 0.1));
+    assert_eq!(second.map(), 100);
+    // The frame of the input poses, in the map.
+    let back = second.map_from_world().then(&moved);
+    assert!(DVec3::from_array(back.translation_m).length() < 1e-9, "{back:?}");
+}
+
+#[test]
+fn keyframes_that_disagree_are_no_map() {
+    let mut first = SceneMemory::new(ObserveSettings::default(), 100);
+    let pose = |x: f64| Rigid { translation_m: [x, 0.0, 1.5], ..viewer().world_from_camera };
+    for keyframe in 0..3 {
+        let vector = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]][keyframe];
+        first.observe_keyframe(0, ("clip", &vector), &pose(keyframe as f64 * 5.0), 0.9);
+    }
+    let mut second = SceneMemory::new(ObserveSettings::default(), 200);
+    second.restore(first.snapshot());
+    // All images come from one pose.
+    for step in 0..12 {
+        let vector = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]][step % 3];
+        assert!(!second.observe_keyframe(SECOND, ("clip", &vector), &pose(0.0), 0.9));
+    }
+}
+
+fn plane(label: PlaneLabel, center_m: [f64; 3], size_m: [f32; 2]) -> vision::Plane {
+    vision::Plane { label, center_m, size_m, ..vision::Plane::default() }
+}
+
+#[test]
+fn planes_grow_and_join() {
+    let mut memory = memory();
+    let mut see = |at: u64, planes: &[vision::Plane]| {
+        for step in 0..4 {
+            memory.observe_planes(at * SECOND + step * SECOND / 5, planes);
+        }
+        let records = memory.records();
+        let plane = |record: &EntityRecord| {
+            let (plane, size) = (record.plane.unwrap(), record.plane.unwrap().size_m);
+            (plane.label, record.position.m.map(|value| (value * 100.0).round() / 100.0), size)
+        };
+        records.iter().map(plane).collect::<Vec<_>>()
+    };
+    let floor = |x: f64, z: f64| plane(PlaneLabel::Floor, [x, 0.0, z], [2.0, 2.0]);
+    // Two parts with a gap of three meters.
+    let parts = see(0, &[floor(0.0, 0.0), floor(5.0, 0.0)]);
+    assert_eq!(parts.len(), 2, "{parts:?}");
+    // What lies between joins them; the height is the mean.
+    let middle = plane(PlaneLabel::Floor, [2.5, 0.0, 0.0], [3.0, 2.0]);
+    let joined = see(10, &[middle]);
+    assert_eq!(joined, [(PlaneLabel::Floor, [2.5, 0.0, 0.0], [7.0, 2.0])]);
+    let half = 0.5_f64.sqrt();
+    let wall = |orientation_xyzw: [f64; 4]| vision::Plane {
+        alignment: PlaneAlignment::Vertical,
+        orientation_xyzw,
+        ..plane(PlaneLabel::Wall, [0.0, 1.0, 1.0], [3.0, 2.0])
+    };
+    // Both sides of a thin wall, and a table above the floor.
+    let (front, back) = (wall([half, 0.0, 0.0, half]), wall([-half, 0.0, 0.0, half]));
+    let table = plane(PlaneLabel::Table, [1.0, 0.0, 0.7], [1.0, 0.6]);
+    assert_eq!(see(20, &[front, back, table]).len(), 4);
+    let noise = vision::Plane { size_m: [f32::NAN; 2], ..floor(0.0, 0.0) };
+    assert_eq!(see(30, &[noise]).len(), 4);
+    let cup = Detection3d { size_m: [0.1; 3], ..detection("cup", [1.2, 0.1, 0.78]) };
+    let ball = Detection3d { size_m: [0.2; 3], ..detection("ball", [4.0, 0.5, 0.1]) };
+    for step in 0..4 {
+        memory.observe(40 * SECOND + step, &[cup.clone(), ball.clone()], None);
+    }
+    let mut on = |thing: &str| {
+        let found = memory.find(thing, None)[0];
+        memory.answer(found.id, None, 41 * SECOND).unwrap().on
+    };
+    assert_eq!((on("cup").as_deref(), on("ball").as_deref()), (Some("table"), Some("floor")));
+}
+
+#[test]
+fn a_plane_seen_once_is_forgotten_and_others_age() {
+    let mut memory = memory();
+    let floor = plane(PlaneLabel::Floor, [0.0; 3], [2.0, 2.0]);
+    memory.observe_planes(0, &[floor]);
+    memory.observe_planes(10 * SECOND, &[]);
+    assert!(memory.entities.is_empty());
+    for at in 20..24 {
+        memory.observe_planes(at * SECOND, &[floor]);
+    }
+    assert_eq!(memory.len(), 1);
+    memory.observe_planes(100 * 24 * 3600 * SECOND, &[]);
+    assert_eq!(memory.len(), 0);
+}
+
+#[test]
+fn the_last_image_of_an_object_is_kept() {
+    let mut memory = memory();
+    let depth = view_tests::depth(|_, _| 2.0);
+    let mut image = Image::default();
+    let pixels = image.reshape(PixelFormat::Rgb8, 80, 60).unwrap();
+    for (index, pixel) in pixels.chunks_exact_mut(3).enumerate() {
+        // Red in the middle.
+        let is_red = (35..45).contains(&(index % 80)) && (25..35).contains(&(index / 80));
+        pixel.copy_from_slice(if is_red { &[255, 0, 0] } else { &[0, 0, 255] });
+    }
+    let view = CameraView::new(&view_tests::pose(), &depth).unwrap();
+    // 2 m ahead of the camera: 0.2 m are 5 pixels.
+    let cup = Detection3d { size_m: [0.2; 3], ..detection("cup", [3.0, 2.0, 1.5]) };
+    for step in 0..4 {
+        let seen = memory.observe(step * SECOND / 5, std::slice::from_ref(&cup), Some(&view));
+        memory.keep_images(step * SECOND / 5, &seen, &view, &image);
+    }
+    let id = memory.find("cup", None)[0].id;
+    let mut part = Image::default();
+    part.read_file(&memory.image(id).unwrap()).unwrap();
+    assert_eq!((part.width(), part.height()), (7, 7));
+    assert!(part.bytes().chunks_exact(3).all(|pixel| pixel == [255, 0, 0]), "{:?}", part.bytes());
+    assert_eq!(memory.records()[0].image.as_ref().map(|image| image.at_ns), Some(0));
 }
 
 #[test]

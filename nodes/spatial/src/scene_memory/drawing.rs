@@ -1,5 +1,6 @@
 //! Entities of a scene memory for viewers.
 
+use afferent_graph::Choice;
 use afferent_messages::{Pose, SceneEntity, SceneUpdate};
 
 use crate::{
@@ -9,6 +10,9 @@ use crate::{
 
 /// Size of the box of an entity without one, in meters.
 const DEFAULT_SIZE_M: f64 = 0.1;
+
+/// Thickness of the box of a plane, in meters.
+const PLANE_M: f64 = 0.01;
 
 /// Frame of the drawn entities.
 pub(super) struct Drawing<'d> {
@@ -39,17 +43,25 @@ impl Drawing<'_> {
         let class = record.label.as_ref().map(|label| &*label.class);
         let anchor = record.anchor.as_ref().map(|anchor| anchor.name.as_str());
         let name = record.name.as_ref().map(|name| name.0.as_str());
-        let size_m = record.bounds.map(|bounds| bounds.size_m.map(f64::from));
+        let plane = record.plane.map(|plane| plane.label.word());
+        let size_m = record.bounds.map(|bounds| bounds.size_m.map(f64::from)).or_else(|| {
+            let [width, height] = record.plane?.size_m.map(f64::from);
+            Some([width, height, PLANE_M])
+        });
+        let turn = record.plane.map_or(Rigid::IDENTITY, |plane| Rigid {
+            rotation_xyzw: plane.rotation_xyzw,
+            ..Rigid::IDENTITY
+        });
         SceneEntity {
             id: record.id.to_string(),
-            label: name.or(anchor).or(class).unwrap_or("?").to_owned(),
+            label: name.or(anchor).or(class).or(plane).unwrap_or("?").to_owned(),
             pose: Pose {
                 frame_id: self.frame_id.to_owned(),
                 position_m: self.world_from_map.apply(record.position.m),
-                orientation_xyzw: self.world_from_map.rotation_xyzw,
+                orientation_xyzw: self.world_from_map.then(&turn).rotation_xyzw,
             },
             size_m: size_m.unwrap_or([DEFAULT_SIZE_M; 3]),
-            color: color(class.unwrap_or_default()),
+            color: color(class.or(plane).unwrap_or_default()),
         }
     }
 }

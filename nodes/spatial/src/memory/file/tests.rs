@@ -6,19 +6,15 @@ use std::{
 };
 
 use super::*;
-use crate::memory::{Bounded3d, Position, Provenance, Seen, SemanticLabel};
+use crate::memory::{Bounded3d, Position, Seen, SemanticLabel};
 
 fn record(id: u64, at_ns: u64) -> EntityRecord {
+    let position = Position { m: [id as f64, 0.5, -1.0], covariance_m2: [[0.25; 3]; 3] };
     EntityRecord {
-        id,
-        position: Position { m: [id as f64, 0.5, -1.0], covariance_m2: [[0.25; 3]; 3] },
         seen: Seen { first_ns: 1, last_ns: at_ns, count: 3 },
-        provenance: Provenance { map: 0 },
         label: Some(SemanticLabel { class: "cup".into(), log_odds: 1.5 }),
         bounds: Some(Bounded3d { size_m: [0.1; 3] }),
-        name: None,
-        anchor: None,
-        embedding: None,
+        ..EntityRecord::new(id, position, at_ns, 0)
     }
 }
 
@@ -85,7 +81,7 @@ fn damage_is_found_and_named() {
     assert_eq!(parse(&zeros).unwrap().cut_bytes, 100);
     let mut version = bytes;
     version[4] = 9;
-    assert!(told(&version).starts_with("it has version 9, and this program reads version 1"));
+    assert!(told(&version).starts_with("it has version 9, and this program reads version 2"));
 }
 
 #[test]
