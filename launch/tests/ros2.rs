@@ -1,4 +1,5 @@
-//! The graph of `pipelines/ros2`, with and without the feature `ros2`.
+//! The graph of `pipelines/ros2`.
+#![cfg(feature = "ros2")]
 
 use std::{
     path::Path,
@@ -15,7 +16,6 @@ fn call(command: &str, options: &[&str], router: &str) -> (String, bool) {
 }
 
 #[test]
-#[cfg(feature = "ros2")]
 fn a_graph_without_a_router_fails_with_its_address() {
     use std::net::TcpListener;
 
@@ -29,13 +29,4 @@ fn a_graph_without_a_router_fails_with_its_address() {
     assert!(!is_ok && errors.contains(&expected), "{errors}");
     let (errors, is_valid) = call("check", &[], "tls/localhost:7447");
     assert!(!is_valid && errors.contains("it must be `tcp/HOST:PORT`"), "{errors}");
-}
-
-#[test]
-#[cfg(not(feature = "ros2"))]
-fn a_build_without_connections_says_how_to_add_them() {
-    let (errors, is_valid) = call("check", &[], "tcp/localhost:7447");
-    assert!(!is_valid, "{errors}");
-    let expected = "this build has no connection to ROS 2; build with --features ros2";
-    assert_eq!(errors.matches(expected).count(), 2, "{errors}");
 }

@@ -6,10 +6,12 @@ use anyhow::{Context, Result, ensure};
 
 use crate::command::{capture, cargo, program, root};
 
-/// Runs the first command of the README, a broken graph, and a recording with its replay.
+/// Runs the first command of the README, a broken graph, commands that need a feature, and a recording with its
+/// replay.
 pub(crate) fn check() -> Result<()> {
     first_command()?;
     broken_graph()?;
+    missing_features()?;
     record_and_replay()
 }
 
@@ -37,6 +39,23 @@ fn broken_graph() -> Result<()> {
         capture(&mut cargo(&format!("run --release --locked -- check {graph}")))?;
     expect("success with a broken graph", is_success, false)?;
     expect("faults", output.lines().filter(|line| line.starts_with("error")).count(), 8)
+}
+
+/// A build with the default features names the feature that a command or a node needs. The tests run with
+/// all features.
+fn missing_features() -> Result<()> {
+    let live = "check pipelines/voice_agent.yaml --profile live";
+    for (command, feature) in [
+        ("keys launch/kits/glasses_and_phone.yaml", "net"),
+        ("check pipelines/ros2/speech.yaml", "ros2"),
+        (live, "audio-device"),
+    ] {
+        let mut cargo = cargo(&format!("run --release --locked -- {command}"));
+        let (is_success, output) = capture(cargo.env("ROUTER", "tcp/localhost:7447"))?;
+        expect("success without the feature", is_success, false)?;
+        expect(feature, output.contains(&format!("--features {feature}")), true)?;
+    }
+    Ok(())
 }
 
 /// A replay sends what the recorded run sent, twice.
