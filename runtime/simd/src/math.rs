@@ -7,6 +7,7 @@
 //! |-------------|---------------|------------------------------------|--------------------------|
 //! | [`exp`]     | 1.5 ulp       | [`tanh`]                           | 6 ulp, as XNNPACK        |
 //! | [`ln`]      | 1.5 ulp       | [`erf`]                            | 2 ulp                    |
+//! | [`log10`]   | 1.5 ulp       |                                    |                          |
 //! | [`sigmoid`] | 3 ulp         | [`gelu`], [`gelu_tanh`], [`silu`]  | 3e-7 · (1 + \|x\|)       |
 //! | [`pow`]     | 0.51 ulp      |                                    |                          |
 
@@ -44,6 +45,7 @@ macro_rules! functions {
 functions! {
     Exp: exp, "[`exp`]";
     Ln: ln, "[`ln`]";
+    Log10: log10, "[`log10`]";
     Tanh: tanh, "[`tanh`]";
     Sigmoid: sigmoid, "[`sigmoid`]";
     Erf: erf, "[`erf`]";
@@ -154,6 +156,38 @@ pub fn exp<S: Simd>(simd: S, x: S::F32) -> S::F32 {
 #[inline(always)]
 pub fn ln<S: Simd>(simd: S, x: S::F32) -> S::F32 {
     const LN_2: [f32; 2] = [0.693_359_4, -2.121_944_4e-4];
+    let (n, f, rest) = split_log(simd, x);
+    let rest = n.mul_add(simd.splat(LN_2[1]), rest);
+    let rest = (f * f).mul_add(simd.splat(-0.5), rest);
+    let y = n.mul_add(simd.splat(LN_2[0]), f + rest);
+    log_limits(simd, x, y)
+}
+
+/// Base-10 logarithm.
+///
+/// Computed as n · log₁₀ 2 + ln m · log₁₀ e, where x = m · 2ⁿ and m is between √½ and √2. Both constants and ln m are
+/// sums of a part with few digits, whose products are exact, and a rest.
+#[inline(always)]
+pub fn log10<S: Simd>(simd: S, x: S::F32) -> S::F32 {
+    const LOG10_2: [f32; 2] = [0.301_029_2, 7.903_415e-7];
+    const LOG10_E: [f32; 2] = [0.434_326_17, -3.168_997e-5];
+    let (n, f, rest) = split_log(simd, x);
+    let half_square = f * f * simd.splat(0.5);
+    // The upper digits of ln m.
+    let high = (f - half_square).to_bits().shr::<12>().shl::<12>().bitcast();
+    let low = f - high - half_square + rest;
+    let y = n * simd.splat(LOG10_2[1]);
+    let y = (low + high).mul_add(simd.splat(LOG10_E[1]), y);
+    let y = low.mul_add(simd.splat(LOG10_E[0]), y);
+    let y = high.mul_add(simd.splat(LOG10_E[0]), y);
+    let y = n.mul_add(simd.splat(LOG10_2[0]), y);
+    log_limits(simd, x, y)
+}
+
+/// n, f and r for a logarithm: x = (1 + f) · 2ⁿ with 1 + f between √½ and √2, and
+/// ln (1 + f) = f - f² / 2 + r.
+#[inline(always)]
+fn split_log<S: Simd>(simd: S, x: S::F32) -> (S::F32, S::F32, S::F32) {
     const SQRT_HALF_BITS: i32 = 0x3f35_04f3; // √½
     let zero = simd.zero();
     let is_small = x.lt(simd.splat(f32::MIN_POSITIVE));
@@ -175,10 +209,13 @@ pub fn ln<S: Simd>(simd: S, x: S::F32) -> S::F32 {
         0.069_150_97,
     ];
     let square = f * f;
-    let rest = polynomial(simd, f, c) * f * square;
-    let rest = n.mul_add(simd.splat(LN_2[1]), rest);
-    let rest = square.mul_add(simd.splat(-0.5), rest);
-    let y = n.mul_add(simd.splat(LN_2[0]), f + rest);
+    (n, f, polynomial(simd, f, c) * f * square)
+}
+
+/// The logarithm `y` of `x`, or the limit of a logarithm where `x` is zero, negative, infinite or NaN.
+#[inline(always)]
+fn log_limits<S: Simd>(simd: S, x: S::F32, y: S::F32) -> S::F32 {
+    let zero = simd.zero();
     let y = x.eq(simd.splat(f32::INFINITY)).select(x, y);
     let y = x.eq(zero).select(simd.splat(f32::NEG_INFINITY), y);
     zero.le(x).select(y, simd.splat(f32::NAN))
@@ -325,6 +362,7 @@ mod tests {
     fn errors_are_bounded() {
         check(Exp, f64::exp, 1.5);
         check(Ln, f64::ln, 1.5);
+        check(Log10, f64::log10, 1.5);
         check(Tanh, f64::tanh, 6.0);
         check(
             Sigmoid,

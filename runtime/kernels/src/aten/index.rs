@@ -45,6 +45,12 @@ fn index(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         // Each index selects one element.
         return with_element_size!(size, N => {
             let (dst, src) = (dst.as_chunks_mut::<N>().0, input.bytes().as_chunks::<N>().0);
+            if strides[0] == strides[1] {
+                for (to, &from) in dst.iter_mut().zip(&*offsets) {
+                    *to = *src.get(from).ok_or(OUT_OF_BOUNDS)?;
+                }
+                return Ok(());
+            }
             for_each_position(&selection.index_sizes, [0, 0], strides, |[nth, to]| {
                 let element = offsets.get(nth).and_then(|&from| src.get(from));
                 *dst.get_mut(to).ok_or(OUT_OF_BOUNDS)? = *element.ok_or(OUT_OF_BOUNDS)?;

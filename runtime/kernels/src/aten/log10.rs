@@ -9,6 +9,7 @@
 //! Source: ATen `log10`.
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
+use afferent_simd::math;
 use libm::Libm;
 
 use crate::shared::pointwise::{Input, Pointwise, floats};
@@ -18,7 +19,8 @@ pub(crate) const KERNELS: &[Kernel] =
 
 fn log10_out(_cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let call = Pointwise::new([Input::arg(args, 0)?])?.promoting_ints_to_float();
-    call.run(args, 1, floats!(F => |[x]| Libm::<F>::log10(x)))
+    let function = floats!(F => |[x]| Libm::<F>::log10(x));
+    call.run_simd(args, 1, function, math::Log10)
 }
 
 #[cfg(test)]

@@ -224,13 +224,21 @@ impl AdvancedIndex {
             view.expand(&self.index_sizes, LIST)?;
             let indices = Indices::new(&index, LIST)?;
             let strides = [&*contiguous_strides(&self.index_sizes), &*view.strides];
-            for_each_position(&self.index_sizes, [0, 0], strides, |[nth, at]| {
+            let add = |offset: &mut usize, at: usize| {
                 let index = indices.get(at).and_then(|index| dim_args::wrap_index(index, size));
                 let index = index.ok_or(wrong("indices in range"))?;
-                let offset = offsets.get_mut(nth).ok_or(OUT_OF_BOUNDS)?;
                 *offset = offset.wrapping_add(index.wrapping_mul(stride));
                 Ok(())
-            })?;
+            };
+            if strides[0] == strides[1] {
+                for (at, offset) in offsets.iter_mut().enumerate() {
+                    add(offset, at)?;
+                }
+            } else {
+                for_each_position(&self.index_sizes, [0, 0], strides, |[nth, at]| {
+                    add(offsets.get_mut(nth).ok_or(OUT_OF_BOUNDS)?, at)
+                })?;
+            }
             dim += 1;
         }
         Ok(())
