@@ -5,7 +5,8 @@
 Runs pipelines/scene_memory.yaml on its walk, once for each question. The phrasings are of the test split of the
 questions of the language model (tools/zoo/llm/phrases/tools.txt), the voices those that no model was
 trained with. An answer is right if it is about the object, and its direction is within 30 degrees of that of the
-nearest such object, from the pose of the camera at that time.
+nearest such object, from the pose of the camera at the time of the answer: the camera may turn by 90 degrees in
+half a second.
 """
 import argparse
 import json
@@ -110,9 +111,10 @@ def main():
             voice, length = write_question(sound, text, rng)
             events = ask(options.afferent, sound, start, work)
         heard = [event["text"] for event in events if event["node"] == "turns"]
-        results = [json.loads(event["json"]) for event in events if event["node"] == "memory"]
-        result = results[0] if results else {}
-        expected = bearings(objects, label, trajectory, start + length)
+        results = [event for event in events if event["node"] == "memory"]
+        result = json.loads(results[0]["json"]) if results else {}
+        time = results[0]["t_s"] if results else start + length
+        expected = bearings(objects, label, trajectory, time)
         off = abs((result.get("bearing_deg", 999) - expected[0] + 180) % 360 - 180)
         is_right = result.get("thing") == label and off <= RIGHT_DEG
         right += is_right
