@@ -7,7 +7,7 @@
 //! |-------------|---------------|------------------------------------|--------------------------|
 //! | [`exp`]     | 1.5 ulp       | [`tanh`]                           | 6 ulp, as XNNPACK        |
 //! | [`ln`]      | 1.5 ulp       | [`erf`]                            | 2 ulp                    |
-//! | [`log10`]   | 1.5 ulp       |                                    |                          |
+//! | [`log10`]   | 1.5 ulp       | [`hypot`]                          | 1.5 ulp                  |
 //! | [`sigmoid`] | 3 ulp         | [`gelu`], [`gelu_tanh`], [`silu`]  | 3e-7 · (1 + \|x\|)       |
 //! | [`pow`]     | 0.51 ulp      |                                    |                          |
 
@@ -87,16 +87,56 @@ impl<F: Function> Routine for Map<'_, F> {
 
 /// Writes `silu(a[i]) * b[i]` to `out[i]` (SwiGLU gate), up to the length of the shortest slice.
 pub fn silu_mul(isa: Isa, a: &[f32], b: &[f32], out: &mut [f32]) {
-    isa.run(SiluMul { a, b, out });
+    isa.run(MapPairs { function: SiluMul, a, b, out });
 }
 
-struct SiluMul<'a> {
+/// Writes the length of the vector `(a[i], b[i])` to `out[i]`, up to the length of the shortest slice.
+/// Nothing overflows or vanishes in between. An infinite element gives infinity, also beside NaN.
+pub fn hypot(isa: Isa, a: &[f32], b: &[f32], out: &mut [f32]) {
+    isa.run(MapPairs { function: Hypot, a, b, out });
+}
+
+/// An elementwise function of two vectors.
+trait PairFunction: Copy {
+    /// Applies the function. Implementations are `#[inline(always)]`.
+    fn apply<S: Simd>(self, simd: S, a: S::F32, b: S::F32) -> S::F32;
+}
+
+#[derive(Clone, Copy)]
+struct SiluMul;
+
+impl PairFunction for SiluMul {
+    #[inline(always)]
+    fn apply<S: Simd>(self, simd: S, a: S::F32, b: S::F32) -> S::F32 {
+        silu(simd, a) * b
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Hypot;
+
+impl PairFunction for Hypot {
+    #[inline(always)]
+    fn apply<S: Simd>(self, simd: S, a: S::F32, b: S::F32) -> S::F32 {
+        let (a, b) = (a.abs(), b.abs());
+        // Scaled by a power of two, the larger one is between 1 and 2, or less if it is subnormal.
+        let exponent = a.max(b).to_bits().shr::<23>() - simd.splat_i32(127);
+        let zero = simd.splat_i32(0);
+        let (x, y) = (a.mul_power_of_2(zero - exponent), b.mul_power_of_2(zero - exponent));
+        let length = x.mul_add(x, y * y).sqrt().mul_power_of_2(exponent);
+        let infinity = simd.splat(f32::INFINITY);
+        (a.eq(infinity) | b.eq(infinity)).select(infinity, length)
+    }
+}
+
+struct MapPairs<'a, F> {
+    function: F,
     a: &'a [f32],
     b: &'a [f32],
     out: &'a mut [f32],
 }
 
-impl Routine for SiluMul<'_> {
+impl<F: PairFunction> Routine for MapPairs<'_, F> {
     type Output = ();
 
     #[inline(always)]
@@ -107,11 +147,11 @@ impl Routine for SiluMul<'_> {
         let (vectors, rest) = out.split_at_mut(whole);
         let operands = a.chunks_exact(S::LANES).zip(b.chunks_exact(S::LANES));
         for ((a, b), out) in operands.zip(vectors.chunks_exact_mut(S::LANES)) {
-            simd.store(silu(simd, simd.load(a)) * simd.load(b), out);
+            simd.store(self.function.apply(simd, simd.load(a), simd.load(b)), out);
         }
         if !rest.is_empty() {
-            let last = silu(simd, simd.load_partial(&a[whole..]));
-            simd.store_partial(last * simd.load_partial(&b[whole..]), rest);
+            let (a, b) = (simd.load_partial(&a[whole..]), simd.load_partial(&b[whole..]));
+            simd.store_partial(self.function.apply(simd, a, b), rest);
         }
     }
 }
@@ -370,6 +410,33 @@ mod tests {
             3.0,
         );
         check(Erf, libm::erf, 2.0);
+    }
+
+    #[test]
+    fn hypot_is_within_its_error() {
+        let special = [0.0, -0.0, 1e-45, -1e-40, 3.0, f32::MAX, f32::INFINITY, f32::NAN];
+        let all = (0..u32::MAX - 99_991).step_by(99_991).map(f32::from_bits);
+        let mut pairs: Vec<(f32, f32)> = all.clone().zip(all.skip(7)).collect();
+        pairs.extend(special.iter().flat_map(|a| special.map(|b| (*a, b))));
+        // Of about the same size.
+        pairs.extend((0..5000).map(|i| (1e-3 * i as f32, 7.0 - 2e-3 * i as f32)));
+        let (a, b): (Vec<f32>, Vec<f32>) = pairs.iter().copied().unzip();
+        for isa in Isa::available() {
+            let mut out = vec![0.0; pairs.len()];
+            hypot(isa, &a, &b, &mut out);
+            for ((a, b), y) in pairs.iter().zip(&out) {
+                let exact = f64::hypot((*a).into(), (*b).into());
+                let rounded = exact as f32;
+                if !rounded.is_finite() {
+                    assert!(y.to_bits() == rounded.to_bits() || y.is_nan() && rounded.is_nan());
+                    continue;
+                }
+                let exponent = (rounded.to_bits() >> 23).max(1);
+                let ulp = f64::powi(2.0, i32::try_from(exponent).unwrap() - 150);
+                let error = (f64::from(*y) - exact).abs() / ulp;
+                assert!(error <= 1.5, "{isa:?}: {a:?} {b:?}: {y:?}, not {rounded:?}: {error}");
+            }
+        }
     }
 
     #[test]
