@@ -2,10 +2,8 @@
 
 use std::{fs, process::ExitCode};
 
-use afferent_nodes_device::audio_devices;
+use afferent_nodes_device::{audio_devices, cameras, motion_sensors};
 use afferent_simd::Isa;
-
-use afferent_nodes_device::cameras;
 
 use crate::App;
 
@@ -36,8 +34,9 @@ pub(crate) fn doctor(app: &App) -> anyhow::Result<ExitCode> {
     };
     rows.push(row("audio", &audio));
     rows.push(row("cameras", &cameras().len().to_string()));
+    rows.push(row("motion sensors", &motion_sensors().len().to_string()));
     rows.push(row("priorities", &priorities()));
-    let lines = rows.iter().map(|[name, value]| format!("  {name:<12}{value}\n"));
+    let lines = rows.iter().map(|[name, value]| format!("  {name:<16}{value}\n"));
     crate::print(&lines.collect::<String>())?;
     Ok(ExitCode::SUCCESS)
 }
