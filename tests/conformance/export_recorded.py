@@ -6,11 +6,11 @@ from pathlib import Path
 
 import torch
 
-from exporter import ordering, recorded, remaining
+from exporter import cortex_m, ordering, recorded, remaining
 from exporter.record import Recorder
 
 OUTPUT = Path(__file__).parent / "data" / "operators"
-FAMILIES = [recorded.quantize, recorded.choose, recorded.embedding, recorded.arithmetic, recorded.fourier, recorded.complex_numbers, recorded.pools, recorded.gradients, *remaining.FAMILIES, *ordering.FAMILIES]
+FAMILIES = [recorded.quantize, recorded.choose, recorded.embedding, recorded.arithmetic, recorded.fourier, recorded.complex_numbers, recorded.pools, recorded.gradients, *remaining.FAMILIES, *ordering.FAMILIES, *cortex_m.FAMILIES]
 
 
 def main(names: list[str]) -> None:

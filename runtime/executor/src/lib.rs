@@ -13,6 +13,7 @@
 //! | `last_token_slicing` | graph rewrite that computes only the row that is read |
 //! | `arena`, `tables` | memory for the tables of a method |
 //! | `planned_buffer`, `heap` | planned memory; memory that is allocated at run time |
+//! | `trusted` | a smaller loader and interpreter for signed images (feature `trusted`) |
 //! | `initial_value` | initial values of mutable buffers |
 //! | `error` | errors of loading and running |
 //!
@@ -39,6 +40,8 @@ mod model;
 mod planned_buffer;
 mod resolve;
 mod tables;
+#[cfg(feature = "trusted")]
+mod trusted;
 mod views;
 
 pub use error::{LoadError, Problem, RunError};
@@ -54,6 +57,8 @@ pub use model::{
     StateFileError, TensorSpec, WeightCacheError, callee,
 };
 pub use planned_buffer::PlannedBuffer;
+#[cfg(feature = "trusted")]
+pub use trusted::{TrustedError, TrustedMethod};
 
 pub use afferent_core as core;
 pub use afferent_program as program;

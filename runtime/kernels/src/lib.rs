@@ -1,7 +1,7 @@
 //! Portable kernels: implementations of ATen and ExecuTorch operators for the CPU.
 //!
-//! Each operator is one file in the folder of its namespace: [`ATEN`], [`DIM_ORDER`], [`ET_COPY`],
-//! [`LLAMA`], [`PREPROCESS`], [`PRIM`], [`QUANTIZED_DECOMPOSED`]. The file states the schema, the
+//! Each operator is one file in the folder of its namespace: [`ATEN`], [`CORTEX_M`],
+//! [`DIM_ORDER`], [`ET_COPY`], [`LLAMA`], [`PREPROCESS`], [`PRIM`], [`QUANTIZED_DECOMPOSED`]. The file states the schema, the
 //! dtypes and shapes, the formula, the tolerance and the errors, and has a table of tests. The
 //! module `shared` holds what several operators need. [`KERNELS`] lists all kernels; a program can
 //! link a part of them (selective build).
@@ -20,6 +20,7 @@ extern crate std;
 use afferent_core::Kernel;
 
 mod aten;
+mod cortex_m;
 mod dim_order;
 mod et_copy;
 mod llama;
@@ -35,6 +36,9 @@ pub use shared::simd::with_isa;
 
 /// Kernels of the namespace `aten`.
 pub const ATEN: &[&[Kernel]] = aten::KERNELS;
+
+/// Kernels of the namespace `cortex_m`.
+pub const CORTEX_M: &[&[Kernel]] = cortex_m::KERNELS;
 
 /// Kernels of the namespace `dim_order_ops`.
 pub const DIM_ORDER: &[&[Kernel]] = dim_order::KERNELS;
@@ -56,7 +60,7 @@ pub const QUANTIZED_DECOMPOSED: &[&[Kernel]] = quantized_decomposed::KERNELS;
 
 /// All portable kernels, one list per namespace.
 pub const KERNELS: &[&[&[Kernel]]] =
-    &[ATEN, DIM_ORDER, ET_COPY, LLAMA, PREPROCESS, PRIM, QUANTIZED_DECOMPOSED];
+    &[ATEN, CORTEX_M, DIM_ORDER, ET_COPY, LLAMA, PREPROCESS, PRIM, QUANTIZED_DECOMPOSED];
 
 #[cfg(test)]
 mod tests {

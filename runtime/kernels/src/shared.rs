@@ -18,6 +18,7 @@ pub(crate) mod element_copy;
 pub(crate) mod elements;
 pub(crate) mod fft;
 pub(crate) mod indexing;
+pub(crate) mod int8;
 pub(crate) mod loop_nest;
 pub(crate) mod matmul;
 pub(crate) mod min_max;

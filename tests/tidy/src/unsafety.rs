@@ -31,7 +31,13 @@ const LISTED: &[(&str, &str)] = &[
     ("runtime/executor/src/model/shared_buffers.rs", "methods of one model share planned memory"),
     ("runtime/executor/src/planned_buffer.rs", "tensors of a method share its buffers"),
     ("runtime/executor/src/resolve.rs", "reads the tensors of a method that does not run yet"),
+    ("runtime/executor/src/trusted.rs", "lends the tensors of one table to kernels and callers"),
+    ("runtime/executor/src/trusted/load.rs", "builds tables in memory of the caller"),
     ("runtime/executor/src/views.rs", "reads and clears the tensors of a method between its runs"),
+    ("runtime/kernels/src/shared/int8/depthwise.rs", "reads channels through checked offsets"),
+    ("runtime/kernels/src/shared/int8/dsp.rs", "calls instructions that only some processors have"),
+    ("runtime/kernels/src/shared/int8/mve.rs", "calls instructions that only some processors have"),
+    ("runtime/kernels/src/shared/int8/product/mve.rs", "reads rows through checked pointers"),
     ("runtime/simd/src/conv/depthwise_nchw.rs", "loads through pointers checked per row"),
     ("runtime/simd/src/conv/depthwise_nhwc.rs", "loads through pointers checked per image"),
     ("runtime/simd/src/conv/depthwise_nhwc_q8.rs", "reads channels through checked offsets"),
@@ -57,6 +63,8 @@ const LISTED: &[(&str, &str)] = &[
     ("runtime/simd/src/qgemm/requantize.rs", "stores through bounds-checked pointers"),
     ("runtime/simd/src/transpose.rs", "loads and stores through pointers checked per matrix"),
     ("runtime/simd/src/vector.rs", "declares loads and stores through pointers"),
+    ("tests/mcu/src/marks.rs", "names two functions for an emulator"),
+    ("tests/mcu/src/network.rs", "trusts a program of the image"),
     ("tools/bench/src/allocations.rs", "counts what a measured run allocates"),
 ];
 

@@ -1,6 +1,36 @@
 //! Copies of single elements. They depend on the element size, not on the dtype.
 
+use afferent_core::{Dims, Error, TensorMut, TensorView};
+
 use crate::shared::loop_nest::LoopNest;
+
+/// Copies the elements of `input` to `out`, which has the same dtype and number of dimensions.
+/// `strides` are those of `input` in the dimensions of `out`. In little code, one element at a time.
+pub(crate) fn copy_permuted(
+    out: &mut TensorMut<'_, '_>,
+    input: &TensorView<'_>,
+    strides: &[usize],
+) -> Result<(), Error> {
+    let rank = out.rank();
+    let missing = Error::Internal { reason: "a tensor has at most 16 dimensions" };
+    let sizes = Dims::new(out.sizes()).ok_or(missing)?;
+    let (order, width, mut at) = (out.dim_order(), input.dtype().size(), 0);
+    let mut position = Dims::filled(rank, 0);
+    for out in out.bytes_mut()?.chunks_exact_mut(width) {
+        if let Some(element) = input.bytes().get(at * width..(at + 1) * width) {
+            out.copy_from_slice(element);
+        }
+        for &dim in order.iter().rev() {
+            let dim = usize::from(dim);
+            (position[dim], at) = (position[dim] + 1, at + strides[dim]);
+            if position[dim] < sizes[dim] {
+                break;
+            }
+            (position[dim], at) = (0, at - strides[dim] * sizes[dim]);
+        }
+    }
+    Ok(())
+}
 
 /// Copies one element of `element_size` bytes in each iteration of `loops`.
 pub(crate) fn copy_elements(loops: LoopNest<2>, from: &[u8], to: &mut [u8], element_size: usize) {

@@ -7,6 +7,7 @@ use afferent_core::{Args, Dims, Error, TensorMut, TensorView, dims_equal};
 use crate::shared::{
     accumulator::check_dtype,
     cast::cast_strided,
+    element_copy::copy_permuted,
     strided_copy::{OUT_OF_BOUNDS, StridedCopy},
 };
 
@@ -143,7 +144,15 @@ pub(crate) fn clone_arg(args: &mut Args<'_>, index: u8) -> Result<(), Error> {
     let mut out = args.out(usize::from(index))?;
     check_dtype(out.dtype(), input.dtype(), index)?;
     out.resize(input.sizes())?;
-    copy_tensor(&mut out, &input)
+    if cfg!(feature = "std") {
+        copy_tensor(&mut out, &input)
+    } else if input.dim_order() == out.dim_order() {
+        out.bytes_mut()?.copy_from_slice(input.bytes());
+        Ok(())
+    } else {
+        // The faster copy is several kilobytes of code.
+        copy_permuted(&mut out, &input, &input.strides())
+    }
 }
 
 /// Copies argument 0 to argument `out` with a cast.

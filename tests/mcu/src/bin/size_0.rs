@@ -5,7 +5,7 @@
 
 use afferent_core::{Kernel, select_kernels};
 use afferent_kernels::KERNELS;
-use afferent_mcu::{Failure, end, run};
+use afferent_mcu::{end, float_mlp::run, network::Failure};
 use cortex_m_rt::entry;
 
 static SELECTED: [Kernel; 0] = select_kernels(KERNELS, []);

@@ -1,0 +1,54 @@
+//! `cortex_m::quantize_per_tensor.out`: quantization to i8.
+//!
+//! | argument                  | type           | shape      |
+//! |---------------------------|----------------|------------|
+//! | `input`                   | f32 tensor     | any        |
+//! | `scale`                   | double         |            |
+//! | `zero_point`              | int            |            |
+//! | `quant_min`, `quant_max`  | ints of 8 bits |            |
+//! | `dtype`                   | i8             |            |
+//! | `out`                     | i8 tensor      | as `input` |
+//!
+//! `round(x · (1 / scale)) + zero_point` in `f32`, clamped. Rounds half to even; NaN gives zero.
+//! Exact.
+//! Errors: other dtypes or memory orders.
+//! Source: PyTorch `quantized_decomposed::quantize_per_tensor`.
+
+use afferent_core::{Arg, Args, Error, Kernel, KernelContext, ScalarType};
+
+use crate::shared::int8::{
+    arguments::{check_int8, int32, invalid, same_order},
+    requantize::OutputRange,
+};
+
+pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
+    "cortex_m::quantize_per_tensor.out",
+    &[Arg::Tensor, Arg::Double, Arg::Int, Arg::Int, Arg::Int, Arg::OptDtype, Arg::Out],
+    quantize_per_tensor,
+)];
+
+fn quantize_per_tensor(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let input = args.tensor(0)?;
+    let data: &[f32] =
+        input.data().map_err(|_| Error::InvalidType { index: 0, found: input.dtype() })?;
+    // A scale is an f32 number, so this is the reciprocal in f64, rounded.
+    let inverse = 1.0 / args.double(1)? as f32;
+    let range = OutputRange::from_args(args, int32(args, 2)?, 3, 4)?;
+    if args.opt_dtype(5)? != Some(ScalarType::Char) {
+        return Err(invalid(5, "i8"));
+    }
+    let mut out = args.out(6)?;
+    check_int8(&out, 6)?;
+    if !same_order(input.sizes(), input.dim_order(), out.dim_order()) {
+        return Err(invalid(6, "the dim order of the input"));
+    }
+    out.resize(input.sizes())?;
+    let (zero_point, min, max) = (range.zero_point as f32, range.min as f32, range.max as f32);
+    for (out, &x) in out.data_mut::<i8>()?.iter_mut().zip(data) {
+        let rounded = libm::rintf(x * inverse) + zero_point;
+        // NaN survives the comparisons, and the cast makes it zero.
+        let high = if rounded < min { min } else { rounded };
+        *out = if high > max { max } else { high } as i8;
+    }
+    Ok(())
+}

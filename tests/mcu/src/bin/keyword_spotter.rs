@@ -1,0 +1,20 @@
+//! Keyword spotter in int8, without messages: code size and instructions.
+
+#![no_std]
+#![no_main]
+
+use afferent_core::{Kernel, KernelLists, select_kernels};
+use afferent_kernels::KERNELS;
+use afferent_mcu::{
+    end,
+    int8::{SPOTTER, spot},
+};
+use cortex_m_rt::entry;
+
+static SELECTED: [Kernel; 8] = select_kernels(KERNELS, SPOTTER);
+static LISTS: KernelLists<'static> = &[&[&SELECTED]];
+
+#[entry]
+fn main() -> ! {
+    end(spot(LISTS).is_ok())
+}
