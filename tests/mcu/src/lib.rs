@@ -8,6 +8,7 @@
 //! | `size_8`          | as `mlp` without messages: code size with eight operators of `f32`         |
 //! | `size_1`          | code size with one operator                                                |
 //! | `size_0`          | code size of loader and executor                                           |
+//! | `size_trusted`    | code size of those for trusted programs                                    |
 
 #![no_std]
 

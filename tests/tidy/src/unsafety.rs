@@ -32,6 +32,7 @@ const LISTED: &[(&str, &str)] = &[
     ("runtime/executor/src/planned_buffer.rs", "tensors of a method share its buffers"),
     ("runtime/executor/src/resolve.rs", "reads the tensors of a method that does not run yet"),
     ("runtime/executor/src/trusted.rs", "lends the tensors of one table to kernels and callers"),
+    ("runtime/executor/src/trusted/file.rs", "reads a trusted file through pointers"),
     ("runtime/executor/src/trusted/load.rs", "builds tables in memory of the caller"),
     ("runtime/executor/src/views.rs", "reads and clears the tensors of a method between its runs"),
     ("runtime/kernels/src/shared/int8/depthwise.rs", "reads channels through checked offsets"),

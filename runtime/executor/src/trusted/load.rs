@@ -1,5 +1,7 @@
 //! Loads a [`TrustedMethod`] in one pass over its values.
 
+#![expect(unsafe_code, reason = "builds tables in memory of the caller")]
+
 use core::{
     cell::{Cell, UnsafeCell},
     mem::{MaybeUninit, align_of, size_of},
@@ -7,13 +9,15 @@ use core::{
     slice,
 };
 
-use afferent_core::{Dynamism, EValue, Kernel, KernelLists, ScalarType, TensorSlot, find_kernel};
+use afferent_core::{Dynamism, EValue, Kernel, KernelLists, ScalarType, TensorSlot};
 
 use super::{
     Instruction, TrustedError, TrustedMethod,
     error::Fault,
-    file::{Layout, Result, Table, Vector, header_u32, ids},
+    file::{Table, Vector},
 };
+
+type Result<T> = core::result::Result<T, Fault>;
 
 impl<'a> TrustedMethod<'a> {
     /// Loads method `name` of `program`, whose bytes are aligned to 16.
@@ -25,9 +29,9 @@ impl<'a> TrustedMethod<'a> {
     /// [`TrustedError`].
     ///
     /// # Safety
-    /// The memory plan of the program is right: no instruction writes a tensor that shares memory
-    /// with another tensor of its arguments, except a value that it updates in place. The exporter
-    /// guarantees it; a file that could have been changed since is not trusted.
+    /// `program` is a program as ExecuTorch's exporter wrote it, not changed since: its tables and
+    /// offsets are read without checks, and so are the values of its memory plan that keep the
+    /// results of an instruction apart from its inputs.
     pub unsafe fn load(
         program: &'a [u8],
         name: &str,
@@ -36,184 +40,186 @@ impl<'a> TrustedMethod<'a> {
         planned: &'a mut [u8],
         scratch: &'a mut [u8],
     ) -> core::result::Result<Self, TrustedError> {
-        let file = File::new(program, name)?.ok_or(TrustedError::Method)?;
-        let buffers = Buffers::new(&file.plan, planned)?;
-        let needed = buffers.range(buffers.sizes.len() / 8)?[0];
+        if program.get(4..6) != Some(b"ET") {
+            return Err(TrustedError::Program);
+        }
+        // SAFETY: guaranteed by the caller.
+        let root = unsafe { Table::root(program) };
+        let file = File::new(program, root, name)?.ok_or(TrustedError::Method)?;
+        let buffers = Buffers::new(file.plan, planned);
+        let needed = buffers.range(buffers.sizes.len)[0];
         if needed > buffers.len {
             return Err(TrustedError::Planned { needed: needed as u32 });
         }
         let mut tables = Tables::new(tables);
-        let (values, slots) = Values::new(&file, buffers)?.read(&mut tables)?;
+        let (values, slots) = Values { file: &file, buffers }.read(&mut tables)?;
 
-        let operators = file.plan.vector(6)?;
+        let operators = file.plan.vector(6);
         let found = tables.alloc::<&'a Kernel>(operators.len)?;
         for (at, found) in found.iter_mut().enumerate() {
-            let operator = operators.table(at)?;
-            let text = |field| {
-                let bytes = operator.vector(field)?.elements(1)?;
-                core::str::from_utf8(bytes).map_err(|_| Fault::Program)
-            };
-            let kernel = find_kernel(kernels, text(0)?, text(1)?);
+            let operator = operators.table(at);
+            let (name, overload) = (operator.vector(0).bytes(), operator.vector(1).bytes());
+            let kernel = find_kernel(kernels, name, overload);
             found.write(kernel.ok_or(TrustedError::OperatorMissing { operator: at as u32 })?);
         }
-        let chains = file.plan.vector(5)?;
+        // SAFETY: the loop above has written all elements.
+        let found: &[&'a Kernel] = unsafe { written(found) };
+        let chains = file.plan.vector(5);
         if chains.len != 1 {
             return Err(TrustedError::NotSupported);
         }
-        let calls = chains.table(0)?.vector(2)?;
+        let calls = chains.table(0).vector(2);
         let instructions = tables.alloc::<Instruction<'a>>(calls.len)?;
         for (at, instruction) in instructions.iter_mut().enumerate() {
-            let call = calls.table(at)?;
-            if call.u8(0)? != 1 {
+            let call = calls.table(at);
+            if call.number::<u8>(0) != 1 {
                 return Err(TrustedError::NotSupported);
             }
-            let call = call.table(1)?;
-            let kernel = found.get(call.u32(0)? as usize).ok_or(TrustedError::Program)?;
-            // SAFETY: the loop above has written all elements.
-            let kernel: &'a Kernel = unsafe { kernel.assume_init() };
-            let args = ids(call.vector(1)?)?;
+            let call = call.table(1);
+            let kernel = found.get(call.number::<u32>(0) as usize).ok_or(TrustedError::Program)?;
+            let args = call.vector(1).ids();
             // The exporter repeats the output as the last argument.
             if args.len() != kernel.args.len() + 1 {
                 return Err(TrustedError::Arguments { instruction: at as u32 });
             }
             instruction.write(Instruction { kernel, args });
         }
-        Ok(Self {
-            values,
-            slots,
-            // SAFETY: the loop above has written all elements.
-            instructions: unsafe { written(instructions) },
-            inputs: ids(file.plan.vector(3)?)?,
-            outputs: ids(file.plan.vector(4)?)?,
-            scratch,
-        })
+        // SAFETY: the loop above has written all elements.
+        let instructions: &[Instruction<'a>] = unsafe { written(instructions) };
+        let (inputs, outputs) = (file.plan.vector(3).ids(), file.plan.vector(4).ids());
+        Ok(Self { values, slots, instructions, inputs, outputs, scratch })
     }
+}
+
+/// Finds the kernel of an operator with overload. As in `afferent_core`, of bytes.
+fn find_kernel<'a>(lists: KernelLists<'a>, name: &[u8], overload: &[u8]) -> Option<&'a Kernel> {
+    let separator = usize::from(!overload.is_empty());
+    let len = name.len() + separator + overload.len();
+    for kernel in lists.iter().flat_map(|list| list.iter()).flat_map(|file| file.iter()) {
+        let found = kernel.name.as_bytes();
+        if found.len() == len
+            && found.ends_with(overload)
+            && found.starts_with(name)
+            && found[name.len()..len - overload.len()].iter().all(|&byte| byte == b'.')
+        {
+            return Some(kernel);
+        }
+    }
+    None
 }
 
 /// Parts of a program file.
 struct File<'a> {
-    bytes: &'a [u8],
     plan: Table<'a>,
     /// Segment of constants.
     constants: &'a [u8],
-    /// Offset of each constant: 64-bit numbers.
-    offsets: &'a [u8],
+    /// Offset of each constant: numbers of 64 bits.
+    offsets: Vector<'a>,
 }
 
 impl<'a> File<'a> {
     /// Finds method `name`; `None` if there is none.
-    fn new(bytes: &'a [u8], name: &str) -> Result<Option<Self>> {
-        if bytes.get(4..6) != Some(b"ET") {
-            return Err(Fault::Program);
-        }
-        let root = Table::root(bytes)?;
-        let plans = root.vector(1)?;
-        let mut at = 0;
-        let plan = loop {
-            if at == plans.len {
-                return Ok(None);
-            }
-            let plan = plans.table(at)?;
-            if plan.vector(0)?.elements(1)? == name.as_bytes() {
-                break plan;
-            }
-            at += 1;
+    fn new(bytes: &'a [u8], root: Table<'a>, name: &str) -> Result<Option<Self>> {
+        let plans = root.vector(1);
+        let mut all = (0..plans.len).map(|at| plans.table(at));
+        let Some(plan) = all.find(|plan| plan.vector(0).bytes() == name.as_bytes()) else {
+            return Ok(None);
         };
-        if plan.vector(7)?.len > 0 {
+        if plan.vector(7).len > 0 {
             return Err(Fault::NotSupported);
         }
-        let (mut constants, mut offsets) = (&bytes[..0], &bytes[..0]);
-        let segments = root.vector(4)?;
-        if let Some(segment) = root.opt_table(5)?
+        let (mut constants, mut offsets) = (&bytes[..0], root.vector(usize::MAX / 4));
+        let segments = root.vector(4);
+        if let Some(segment) = root.opt_table(5)
             && segments.len > 0
         {
-            offsets = segment.vector(1)?.elements(8)?;
-            let data = segments.table(segment.u32(0)? as usize)?;
-            let base = if bytes.get(8..12) == Some(b"eh00") { header_u32(bytes, 24)? } else { 0 };
-            let start = base.wrapping_add(data.low_u32(0)?);
-            let rest = bytes.get(start..).ok_or(Fault::Program)?;
-            constants = rest.get(..data.low_u32(1)?).ok_or(Fault::Program)?;
+            offsets = segment.vector(1);
+            let data = segments.table(segment.number::<u32>(0) as usize);
+            let base = match bytes.get(24..28).and_then(|base| base.first_chunk()) {
+                Some(&base) if bytes.get(8..12) == Some(b"eh00") => u32::from_le_bytes(base),
+                _ => 0,
+            };
+            let start = base.wrapping_add(data.number::<u32>(0)) as usize;
+            constants = bytes.get(start..).ok_or(Fault::Program)?;
         }
-        Ok(Some(Self { bytes, plan, constants, offsets }))
+        Ok(Some(Self { plan, constants, offsets }))
     }
 
     /// The `len` bytes of constant `index`.
     fn constant(&self, index: usize, len: usize) -> Result<&'a [u8]> {
-        if self.offsets.is_empty() {
-            return Err(Fault::NotSupported);
+        if index >= self.offsets.len {
+            return Err(Fault::NotSupported); // constants inside of the flatbuffer
         }
-        let start = header_u32(self.offsets, 8 * index)?;
+        let start = self.offsets.number(index, 8) as usize;
         let data = self.constants.get(start..).and_then(|rest| rest.get(..len));
         data.ok_or(Fault::Program)
     }
-}
-
-/// Reader of the values of a method.
-struct Values<'f, 'a> {
-    file: &'f File<'a>,
-    values: Vector<'a>,
-    buffers: Buffers<'a>,
-    value: Layout<2>,
-    scalar: Layout<1>,
-    tensor: Layout<10>,
-    allocation: Layout<3>,
 }
 
 /// Planned memory. Each buffer of the program is a part of it.
 struct Buffers<'a> {
     memory: NonNull<u8>,
     len: usize,
-    /// Bytes of the buffers, as in the program. Buffer 0 is reserved.
-    sizes: &'a [u8],
+    /// Bytes of the buffers, as in the program: numbers of 64 bits. Buffer 0 is reserved.
+    sizes: Vector<'a>,
 }
 
 impl<'a> Buffers<'a> {
-    fn new(plan: &Table<'a>, planned: &'a mut [u8]) -> Result<Self> {
-        let sizes = plan.vector(8)?.elements(8)?;
+    fn new(plan: Table<'a>, planned: &'a mut [u8]) -> Self {
         let len = planned.len();
-        Ok(Self { memory: NonNull::from(planned).cast(), len, sizes })
+        Self { memory: NonNull::from(planned).cast(), len, sizes: plan.vector(8) }
     }
 
     /// Start and size of buffer `id`. For the number of buffers: the end of the last one.
-    fn range(&self, id: usize) -> Result<[usize; 2]> {
+    fn range(&self, id: usize) -> [usize; 2] {
+        let size = |at: usize| {
+            if at < self.sizes.len { self.sizes.number(at, 8) as usize } else { 0 }
+        };
         let mut start = 0_usize;
         for at in 1..id {
-            start = start.saturating_add(header_u32(self.sizes, 8 * at)?).next_multiple_of(16);
+            start = start.saturating_add(size(at)).saturating_add(15) & !15;
         }
-        let size = if 8 * id < self.sizes.len() { header_u32(self.sizes, 8 * id)? } else { 0 };
-        Ok([start, size])
+        [start, size(id)]
+    }
+
+    /// Planned memory of `len` bytes that `allocation` describes.
+    fn allocation(&self, allocation: Table<'_>, len: usize) -> Result<NonNull<u8>> {
+        let offset = allocation.number::<u32>(1) as usize;
+        let [start, size] = self.range(allocation.number::<u32>(0) as usize);
+        if offset.checked_add(len).is_none_or(|end| end > size) {
+            return Err(Fault::Program);
+        }
+        // SAFETY: the buffer is in the planned memory, and the range is in the buffer.
+        Ok(unsafe { self.memory.add(start + offset) })
     }
 }
 
-impl<'f, 'a> Values<'f, 'a> {
-    fn new(file: &'f File<'a>, buffers: Buffers<'a>) -> Result<Self> {
-        Ok(Self {
-            file,
-            values: file.plan.vector(2)?,
-            buffers,
-            value: Layout::default(),
-            scalar: Layout::default(),
-            tensor: Layout::default(),
-            allocation: Layout::default(),
-        })
-    }
+/// Reader of the values of a method.
+struct Values<'f, 'a> {
+    file: &'f File<'a>,
+    buffers: Buffers<'a>,
+}
 
+impl<'a> Values<'_, 'a> {
     /// Reads all values. Tensors are numbered in order.
     #[expect(clippy::type_complexity, reason = "two tables")]
     fn read(
-        mut self,
+        &self,
         tables: &mut Tables<'a>,
     ) -> Result<(&'a [Cell<EValue<'a>>], &'a [UnsafeCell<TensorSlot<'a>>])> {
-        let cells = tables.alloc::<Cell<EValue<'a>>>(self.values.len)?;
+        let values = self.file.plan.vector(2);
+        let cells = tables.alloc::<Cell<EValue<'a>>>(values.len)?;
         let mut slots = Slots::new(tables);
         for (at, cell) in cells.iter_mut().enumerate() {
-            let table = self.value.read(self.file.bytes, self.values.target(at)?)?;
-            let kind = table.u8(0)?;
-            let value = if kind == 1 {
-                EValue::None
-            } else {
-                let at = table.target(1)?;
-                self.value(kind, at, tables, &mut slots)?
+            let table = values.table(at);
+            let value = match table.number::<u8>(0) {
+                1 => EValue::None,
+                2 => EValue::Int(table.table(1).number(0)),
+                5 => {
+                    slots.push(self.slot(table.table(1), tables)?, tables)?;
+                    EValue::Tensor(slots.len - 1)
+                }
+                kind => Self::other(kind, table.table(1), tables)?,
             };
             cell.write(Cell::new(value));
         }
@@ -221,93 +227,68 @@ impl<'f, 'a> Values<'f, 'a> {
         Ok((unsafe { written(cells) }, slots.finish()))
     }
 
-    /// Value of type `kind`, whose table is at `at`.
-    #[inline]
-    fn value(
-        &mut self,
-        kind: u8,
-        at: usize,
-        tables: &mut Tables<'a>,
-        slots: &mut Slots<'a>,
-    ) -> Result<EValue<'a>> {
-        if kind == 5 {
-            let slot = self.slot(at, tables)?;
-            return slots.push(slot, tables).map(EValue::Tensor);
-        }
-        let table = self.scalar.read(self.file.bytes, at)?;
+    /// Value of type `kind`, neither a tensor nor an integer.
+    fn other(kind: u8, table: Table<'a>, tables: &mut Tables<'a>) -> Result<EValue<'a>> {
         Ok(match kind {
-            2 => EValue::Int(i64::from_le_bytes(table.bytes(0)?)),
-            3 => EValue::Bool(table.u8(0)? != 0),
-            4 => EValue::Double(f64::from_le_bytes(table.bytes(0)?)),
-            7 => {
-                let items = table.vector(0)?;
-                let list = tables.alloc::<u32>(items.len)?;
-                let (numbers, _) = items.elements(8)?.as_chunks::<8>();
-                for (item, &[a, b, c, d, ..]) in list.iter_mut().zip(numbers) {
-                    item.write(u32::from_le_bytes([a, b, c, d]));
-                }
-                // SAFETY: there are as many numbers as elements, and the loop has written all.
-                EValue::IntList(unsafe { written(list) })
-            }
-            9 => EValue::BoolList(table.vector(0)?.elements(1)?),
-            10 => EValue::TensorList(ids(table.vector(0)?)?),
-            11 => EValue::OptionalTensorList(ids(table.vector(0)?)?),
+            3 => EValue::Bool(table.number::<u8>(0) != 0),
+            4 => EValue::Double(table.number(0)),
+            7 => EValue::IntList(copied(table.vector(0), 8, tables)?),
+            9 => EValue::BoolList(table.vector(0).bytes()),
+            10 => EValue::TensorList(table.vector(0).ids()),
+            11 => EValue::OptionalTensorList(table.vector(0).ids()),
             _ => return Err(Fault::NotSupported),
         })
     }
 
-    /// Tensor whose table is at `at`.
-    fn slot(&mut self, at: usize, tables: &mut Tables<'a>) -> Result<TensorSlot<'a>> {
-        let table = self.tensor.read(self.file.bytes, at)?;
-        let dtype = ScalarType::from_code(table.u8(0)?.into()).ok_or(Fault::Program)?;
-        let dims = table.vector(2)?;
-        let sizes = tables.alloc::<usize>(dims.len)?;
-        let (numbers, _) = dims.elements(4)?.as_chunks::<4>();
-        for (size, &number) in sizes.iter_mut().zip(numbers) {
-            size.write(u32::from_le_bytes(number) as usize);
-        }
-        // SAFETY: there are as many numbers as elements, and the loop has written all.
-        let sizes = unsafe { written(sizes) };
-        let dynamism = match table.u8(8)? {
+    /// Tensor that `table` describes.
+    fn slot(&self, table: Table<'a>, tables: &mut Tables<'a>) -> Result<TensorSlot<'a>> {
+        let dtype = ScalarType::from_code(table.number::<u8>(0).into()).ok_or(Fault::Program)?;
+        let dynamism = match table.number::<u8>(8) {
             0 => Dynamism::Static,
             1 => Dynamism::Bounded,
             _ => return Err(Fault::NotSupported),
         };
-        let order = table.vector(3)?.elements(1)?;
-        let mut slot =
-            TensorSlot::new(dtype, dynamism, sizes, order).map_err(|_| Fault::Program)?;
-        let extra = table.opt_target(9)?.map(|at| Table::at(self.file.bytes, at)).transpose()?;
-        if extra.map_or(Ok(0), |extra| extra.u8(2))? != 0 {
+        if table.opt_table(9).is_some_and(|extra| extra.number::<u8>(2) != 0) {
             return Err(Fault::NotSupported); // external data
         }
-        let (constant, allocation) = (table.u32(5)? as usize, table.opt_target(6)?);
-        match allocation {
+        let dims = table.vector(2);
+        let sizes = tables.alloc::<usize>(dims.len)?;
+        for (at, size) in sizes.iter_mut().enumerate() {
+            size.write(dims.number(at, 4) as usize);
+        }
+        // SAFETY: the loop above has written all elements.
+        let sizes = unsafe { written(sizes) };
+        let order = table.vector(3).bytes();
+        let slot = TensorSlot::new(dtype, dynamism, sizes, order);
+        let mut slot = slot.map_err(|_| Fault::Program)?;
+        let constant = table.number::<u32>(5) as usize;
+        let done = match table.opt_table(6) {
             None if constant > 0 => {
                 let data = self.file.constant(constant, slot.nbytes())?;
                 // SAFETY: the program is borrowed for `'a`, and no kernel writes a constant.
-                unsafe { slot.borrow(data) }.map_err(|_| Fault::Program)?;
+                unsafe { slot.borrow(data) }
             }
-            Some(at) if constant == 0 => {
-                let (data, len) = self.allocation(at, slot.nbytes())?;
+            Some(allocation) if constant == 0 => {
+                let data = self.buffers.allocation(allocation, slot.nbytes())?;
+                let len = slot.nbytes();
                 // SAFETY: the planned memory belongs to the tensors of the method for `'a`.
-                unsafe { slot.assign_memory(data, len) }.map_err(|_| Fault::Program)?;
+                unsafe { slot.assign_memory(data, len) }
             }
             _ => return Err(Fault::NotSupported),
-        }
+        };
+        done.map_err(|_| Fault::Program)?;
         Ok(slot)
     }
+}
 
-    /// Planned memory of `len` bytes, whose table is at `at`.
-    fn allocation(&mut self, at: usize, len: usize) -> Result<(NonNull<u8>, usize)> {
-        let table = self.allocation.read(self.file.bytes, at)?;
-        let (id, offset) = (table.u32(0)? as usize, table.u32(1)? as usize);
-        let [start, size] = self.buffers.range(id)?;
-        if offset.checked_add(len).is_none_or(|end| end > size) {
-            return Err(Fault::Program);
-        }
-        // SAFETY: the buffer is in the planned memory, and the range is in the buffer.
-        Ok((unsafe { self.buffers.memory.add(start + offset) }, len))
+/// Copy of the low 32 bits of numbers of `width` bytes.
+fn copied<'a>(numbers: Vector<'_>, width: usize, tables: &mut Tables<'a>) -> Result<&'a [u32]> {
+    let copy = tables.alloc::<u32>(numbers.len)?;
+    for (at, item) in copy.iter_mut().enumerate() {
+        item.write(numbers.number(at, width));
     }
+    // SAFETY: the loop above has written all elements.
+    Ok(unsafe { written(copy) })
 }
 
 /// Memory for tables. Slots are taken from its start, everything else from its end.
@@ -354,7 +335,7 @@ impl<'a> Slots<'a> {
     }
 
     #[inline]
-    fn push(&mut self, slot: TensorSlot<'a>, tables: &mut Tables<'a>) -> Result<u32> {
+    fn push(&mut self, slot: TensorSlot<'a>, tables: &mut Tables<'a>) -> Result<()> {
         let free = core::mem::take(&mut tables.free);
         let (position, rest) = free
             .split_at_mut_checked(size_of::<UnsafeCell<TensorSlot<'a>>>())
@@ -364,7 +345,7 @@ impl<'a> Slots<'a> {
         // SAFETY: the size of a slot is a multiple of its alignment, so the position is aligned.
         unsafe { position.write(UnsafeCell::new(slot)) };
         self.len += 1;
-        Ok(self.len - 1)
+        Ok(())
     }
 
     fn finish(self) -> &'a [UnsafeCell<TensorSlot<'a>>] {

@@ -15,7 +15,7 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext, ScalarType};
 
-use crate::shared::int8::arguments::{elements, int32, invalid, same_order};
+use crate::shared::int8::arguments::{elements, float32, int32, invalid, same_order};
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
     "cortex_m::dequantize_per_tensor.out",
@@ -26,7 +26,7 @@ pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
 fn dequantize_per_tensor(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let input = args.tensor(0)?;
     let data = elements(input, 0)?;
-    let (scale, zero_point) = (args.double(1)? as f32, int32(args, 2)?);
+    let (scale, zero_point) = (float32(args, 1)?, int32(args, 2)?);
     if args.opt_dtype(5)? != Some(ScalarType::Char) {
         return Err(invalid(5, "i8"));
     }

@@ -17,7 +17,7 @@
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext, ScalarType};
 
 use crate::shared::int8::{
-    arguments::{check_int8, int32, invalid, same_order},
+    arguments::{check_int8, float32, int32, invalid, same_order},
     requantize::OutputRange,
 };
 
@@ -32,7 +32,7 @@ fn quantize_per_tensor(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result
     let data: &[f32] =
         input.data().map_err(|_| Error::InvalidType { index: 0, found: input.dtype() })?;
     // A scale is an f32 number, so this is the reciprocal in f64, rounded.
-    let inverse = 1.0 / args.double(1)? as f32;
+    let inverse = 1.0 / float32(args, 1)?;
     let range = OutputRange::from_args(args, int32(args, 2)?, 3, 4)?;
     if args.opt_dtype(5)? != Some(ScalarType::Char) {
         return Err(invalid(5, "i8"));
@@ -45,10 +45,17 @@ fn quantize_per_tensor(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result
     out.resize(input.sizes())?;
     let (zero_point, min, max) = (range.zero_point as f32, range.min as f32, range.max as f32);
     for (out, &x) in out.data_mut::<i8>()?.iter_mut().zip(data) {
-        let rounded = libm::rintf(x * inverse) + zero_point;
+        let rounded = round_half_even(x * inverse) + zero_point;
         // NaN survives the comparisons, and the cast makes it zero.
         let high = if rounded < min { min } else { rounded };
         *out = if high > max { max } else { high } as i8;
     }
     Ok(())
+}
+
+/// Nearest integer, in the rounding mode of additions. Larger numbers are clamped later.
+fn round_half_even(x: f32) -> f32 {
+    /// From here to twice as much, the numbers of f32 are the integers.
+    const INTEGERS: f32 = 12_582_912.0; // 1.5 · 2²³
+    if x.abs() < 4_194_304.0 { (x + INTEGERS) - INTEGERS } else { x }
 }

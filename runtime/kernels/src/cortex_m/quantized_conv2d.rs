@@ -82,7 +82,7 @@ fn conv2d(cx: &mut KernelContext<'_>, args: &mut Args<'_>, layout: Layout) -> Re
     layout.resize(&mut out, Image { batch: image.batch, size: output, channels: filters }, 13)?;
     let filters = parameters.filters(weights, len);
     let zero = parameters.zero;
-    let columns = Columns { input, image, output, window, is_transposed: false, channels, zero };
+    let columns = Columns::<false> { input, image, output, window, channels, zero };
     let words = columns.words(len) + filters.packed_words();
     let memory = product::scratch(cx, &mut scratch, words)?;
     columns.multiply(&filters, memory, out.data_mut::<i8>()?);

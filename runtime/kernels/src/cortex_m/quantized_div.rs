@@ -17,7 +17,7 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext, ScalarType};
 
-use crate::shared::int8::arguments::{int32, invalid, same_order};
+use crate::shared::int8::arguments::{float32, int32, invalid, same_order};
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
     "cortex_m::quantized_div.out",
@@ -28,7 +28,7 @@ pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
 fn div(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let (a, b) = (args.tensor(0)?, args.tensor(2)?);
     let (a_zero, b_zero, zero) = (int32(args, 1)?, int32(args, 3)?, int32(args, 4)?);
-    let scale = args.double(5)? as f32;
+    let scale = float32(args, 5)?;
     if a.sizes() != b.sizes() || !same_order(a.sizes(), a.dim_order(), b.dim_order()) {
         return Err(invalid(2, "sizes and dim order of the first tensor"));
     }

@@ -60,11 +60,10 @@ fn linear(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> 
     }
     let filters = filters(args, channels, len)?;
     let data = elements(input, 0)?;
-    let mut sizes = Dims::filled(0, 0);
-    for &size in input.sizes().iter().take(input.rank() - 1) {
-        sizes.push(size)?;
+    let mut sizes = Dims::new(input.sizes()).unwrap_or(Dims::filled(0, 0));
+    if let Some(last) = sizes.last_mut() {
+        *last = channels;
     }
-    sizes.push(channels)?;
     let mut out = args.out(11)?;
     check_int8(&out, 11)?;
     if !out.is_contiguous() {

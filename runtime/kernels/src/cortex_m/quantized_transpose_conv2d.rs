@@ -90,7 +90,7 @@ fn transpose_conv2d(
     layout.resize(&mut out, Image { batch: image.batch, size: output, channels: filters }, 15)?;
     let filters = parameters.filters(weights, len);
     let zero = parameters.zero;
-    let columns = Columns { input, image, output, window, is_transposed: true, channels, zero };
+    let columns = Columns::<true> { input, image, output, window, channels, zero };
     let words = columns.words(len) + filters.packed_words();
     let memory = product::scratch(cx, &mut scratch, words)?;
     columns.multiply(&filters, memory, out.data_mut::<i8>()?);

@@ -1,6 +1,6 @@
 //! Arguments of operators on 8-bit tensors.
 
-use afferent_core::{Args, Error, ScalarType, TensorMut, TensorView};
+use afferent_core::{Args, Error, Scalar, ScalarType, TensorMut, TensorView};
 
 /// Error about the argument at `index`.
 #[cold]
@@ -11,6 +11,14 @@ pub(crate) fn invalid(index: usize, expected: &'static str) -> Error {
 /// Integer of 32 bits at `index`.
 pub(crate) fn int32(args: &Args<'_>, index: usize) -> Result<i32, Error> {
     i32::try_from(args.int(index)?).map_err(|_| invalid(index, "a 32-bit int"))
+}
+
+/// Number at `index` as f32.
+pub(crate) fn float32(args: &Args<'_>, index: usize) -> Result<f32, Error> {
+    match args.scalar(index)? {
+        Scalar::Double(value) => Ok(value as f32),
+        _ => int32(args, index).map(|value| value as f32),
+    }
 }
 
 /// Height and width at `index`: two integers, or one for both, of at least `min`.

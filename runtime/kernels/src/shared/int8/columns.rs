@@ -8,21 +8,20 @@ use super::{
     window::Window,
 };
 
-/// Convolution, or transposed convolution, of one image.
-pub(crate) struct Columns<'a> {
+/// Convolution, or transposed convolution, of images.
+pub(crate) struct Columns<'a, const TRANSPOSED: bool> {
     pub(crate) input: &'a [i8],
     pub(crate) image: Image,
     /// Height and width of the output.
     pub(crate) output: [usize; 2],
     pub(crate) window: Window,
-    pub(crate) is_transposed: bool,
     /// Channels that a filter reads.
     pub(crate) channels: usize,
     /// Element in the padding: the zero point of the input.
     pub(crate) zero: i8,
 }
 
-impl Columns<'_> {
+impl<const TRANSPOSED: bool> Columns<'_, TRANSPOSED> {
     /// True if columns are slices of the input.
     fn are_slices(&self) -> bool {
         let Window { kernel, stride, padding, .. } = self.window;
@@ -81,7 +80,7 @@ impl Columns<'_> {
         let [height, width] = self.image.size;
         let mut taps = column.chunks_exact_mut(self.channels.max(1));
         let source = |dim: usize, at: usize, tap: usize, size: usize| {
-            if self.is_transposed {
+            if TRANSPOSED {
                 self.window.transposed_source(dim, at, tap, size)
             } else {
                 self.window.source(dim, at, tap, size)

@@ -53,23 +53,25 @@ impl Depthwise<'_> {
         let (channels, outputs) = (self.image.channels, self.image.channels * self.multiplier);
         let (rows, columns) =
             (self.window.taps(0, at[0], size_y), self.window.taps(1, at[1], size_x));
-        let mut taps = taps.iter_mut();
+        let (step, width) = (dilation[1] * channels, columns[1] - columns[0]);
+        let mut rest = taps;
         let mut count = 0;
         for tap_y in rows[0]..rows[1] {
             let y = at[0] * stride[0] + tap_y * dilation[0] - padding[0];
-            for tap_x in columns[0]..columns[1] {
-                let x = at[1] * stride[1] + tap_x * dilation[1] - padding[1];
-                let from = ((batch * size_y + y) * size_x + x) * channels;
-                let weight = (tap_y * kernel[1] + tap_x) * outputs;
-                let is_inside =
-                    from + channels <= self.input.len() && weight + outputs <= self.weights.len();
-                if let Some(tap) = taps.next()
-                    && is_inside
-                {
-                    *tap = dsp::tap(self.input, from, self.weights, weight);
-                    count += 1;
-                }
+            let x = at[1] * stride[1] + columns[0] * dilation[1] - padding[1];
+            let mut from = ((batch * size_y + y) * size_x + x) * channels;
+            let mut weight = (tap_y * kernel[1] + columns[0]) * outputs;
+            let Some((row, others)) = rest.split_at_mut_checked(width) else { return count };
+            let is_inside = from + width.saturating_sub(1) * step + channels <= self.input.len()
+                && weight + width * outputs <= self.weights.len();
+            if !is_inside {
+                return count;
             }
+            for tap in row {
+                *tap = dsp::tap(self.input, from, self.weights, weight);
+                (from, weight) = (from + step, weight + outputs);
+            }
+            (rest, count) = (others, count + width);
         }
         count
     }
@@ -77,10 +79,20 @@ impl Depthwise<'_> {
     /// Computes the channels of one output position.
     fn position(&self, taps: &[Tap], target: &mut [i8]) {
         #[cfg(afferent_mve)]
-        if self.multiplier == 1 && target.len().is_multiple_of(8) && !taps.is_empty() {
-            // SAFETY: `taps` has checked that all channels of a tap exist.
-            unsafe { super::mve::depthwise(taps, self.input, &self.parameters, target) };
-            return;
+        {
+            let is_shared = self.image.channels == 1;
+            let is_direct = self.multiplier == 1 || is_shared;
+            let is_whole = target.len().is_multiple_of(8) && !taps.is_empty();
+            if let Some(bias) = self.parameters.bias
+                && is_direct
+                && is_whole
+            {
+                let (input, parameters) = (self.input, &self.parameters);
+                // SAFETY: `taps` has checked that all channels of a tap exist, and the parameters
+                // have an element for each output channel.
+                unsafe { super::mve::depthwise(taps, input, parameters, bias, is_shared, target) };
+                return;
+            }
         }
         let (groups, rest) = target.as_chunks_mut::<4>();
         let whole = 4 * groups.len();

@@ -2,6 +2,9 @@
 
 use super::{image::Image, window::Window};
 
+/// Channels that are folded at once.
+const BLOCK: usize = 8;
+
 /// Pool of images.
 pub(crate) struct Pool<'a> {
     pub(crate) input: &'a [i8],
@@ -34,16 +37,27 @@ impl Pool<'_> {
                     let Some(target) = targets.next() else { return };
                     let size = [rows[1] - rows[0], columns[1] - columns[0]];
                     let count = (size[0] * size[1]) as i32;
-                    for (channel, out) in target.iter_mut().enumerate() {
-                        let mut value = start;
+                    for (block, outs) in target.chunks_mut(BLOCK).enumerate() {
+                        let mut values = [start; BLOCK];
                         for tap in 0..size[0] {
                             let row = batch * self.image.size[0] + top + tap;
-                            let at = (row * self.image.size[1] + left) * channels + channel;
-                            let elements = self.input.get(at..).unwrap_or_default();
-                            let elements = elements.iter().step_by(channels).take(size[1]);
-                            value = elements.fold(value, |value, &x| fold(value, i32::from(x)));
+                            let at = (row * self.image.size[1] + left) * channels + block * BLOCK;
+                            let pixels = self.input.get(at..).unwrap_or_default();
+                            for pixel in pixels.chunks(channels).take(size[1]) {
+                                if let Some(pixel) = pixel.first_chunk::<BLOCK>() {
+                                    for at in 0..BLOCK {
+                                        values[at] = fold(values[at], i32::from(pixel[at]));
+                                    }
+                                    continue;
+                                }
+                                for (value, &x) in values.iter_mut().zip(pixel) {
+                                    *value = fold(*value, i32::from(x));
+                                }
+                            }
                         }
-                        *out = finish(value, count);
+                        for (out, value) in outs.iter_mut().zip(values) {
+                            *out = finish(value, count);
+                        }
                     }
                 }
             }
