@@ -81,12 +81,14 @@ impl<'a> Filters<'a> {
         path::multiply(self, rows, targets, out, packed);
     }
 
+    #[cfg(any(test, not(afferent_mve)))]
     #[inline]
     fn bias(&self, channel: usize) -> i32 {
         let bias = self.bias.and_then(|bias| bias.get(channel));
         bias.copied().unwrap_or_default()
     }
 
+    #[cfg(any(test, not(afferent_mve)))]
     #[inline]
     fn requantizer(&self, channel: usize) -> Requantizer {
         match self.scales {
