@@ -48,6 +48,9 @@ pub struct DelegateSource<'a, 'c> {
     pub spec: &'c dyn Fn(usize) -> Option<CompileSpec<'a>>,
     /// Named data of the program and of its data files.
     pub named_data: &'c dyn Fn(&str) -> Option<&'a [u8]>,
+    /// Reports the name of an operator of the blob that the backend does not implement. A backend
+    /// calls it once for each, then returns an error.
+    pub missing_operator: &'c dyn Fn(&str),
     /// Limit in bytes of the memory for intermediate values, and a second one, just as large, of
     /// the memory for packed constants that are not shared.
     pub memory_limit: usize,

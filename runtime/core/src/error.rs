@@ -71,6 +71,12 @@ pub enum Error {
         /// Bytes that are needed, including alignment.
         bytes: usize,
     },
+    /// The device of a backend failed.
+    #[error("the device failed: {reason}")]
+    DeviceFailed {
+        /// The failure.
+        reason: &'static str,
+    },
     /// A backend cannot read a compiled blob.
     #[error("the compiled blob cannot be read: {reason}")]
     DelegateInvalidCompatibility {
@@ -135,6 +141,7 @@ impl Error {
             Self::InvalidType { .. } | Self::DtypeMismatch { .. } => 0x13,
             Self::MemoryAllocationFailed { .. } => 0x21,
             Self::OutOfResources { .. } => 0x25,
+            Self::DeviceFailed { .. } => 0x32,
             Self::DelegateInvalidCompatibility { .. } | Self::InvalidBlob { .. } => 0x30,
         }
     }

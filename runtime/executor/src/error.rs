@@ -92,6 +92,16 @@ pub enum Problem<'p> {
         /// The cause.
         error: Error,
     },
+    /// A backend does not implement an operator of a delegate.
+    #[error("backend {id}, delegate {index}: operator {operator} is not implemented")]
+    DelegateOperatorMissing {
+        /// Name of the backend.
+        id: &'p str,
+        /// Index of the delegate in the method.
+        index: usize,
+        /// Name of the operator in the compiled blob.
+        operator: &'p str,
+    },
     /// An instruction has too few arguments for its operator.
     #[error(
         "instruction {instruction}, {name}: {found} arguments, but the operator takes {needed}; \
@@ -183,7 +193,7 @@ impl Problem<'_> {
     /// ExecuTorch's code for this problem.
     pub const fn code(&self) -> u32 {
         match self {
-            Self::OperatorMissing { .. } => 0x14,
+            Self::OperatorMissing { .. } | Self::DelegateOperatorMissing { .. } => 0x14,
             Self::BackendMissing { .. } => 0x20,
             Self::Delegate { error, .. } => error.code(),
             Self::ExternalMissing { .. } | Self::ExternalMismatch { .. } => 0x24,

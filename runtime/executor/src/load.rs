@@ -3,7 +3,7 @@
 #![expect(unsafe_code, reason = "assigns planned memory to tensors")]
 
 use core::{
-    cell::{Cell, UnsafeCell},
+    cell::{Cell, RefCell, UnsafeCell},
     ptr::NonNull,
 };
 
@@ -407,10 +407,15 @@ fn delegate<'a>(
     if !diagnostics.spend(DELEGATE_MIN_WORK + delegate.blob.len() / BLOB_BYTES_PER_WORK) {
         return None;
     }
+    let shared = RefCell::new(diagnostics);
+    let missing_operator = |operator: &str| {
+        shared.borrow_mut().problem(Problem::DelegateOperatorMissing { id, index, operator });
+    };
     let source = DelegateSource {
         blob: delegate.blob,
         spec: &|at| delegate.compile_spec(at),
         named_data: &|key| context.data(plan.program(), key),
+        missing_operator: &missing_operator,
         memory_limit: context.delegate_memory_limit.unwrap_or(usize::MAX),
         #[cfg(feature = "alloc")]
         weight_cache: context.weight_cache,
@@ -418,7 +423,7 @@ fn delegate<'a>(
     match backend.init(&source) {
         Ok(handle) => Some(handle),
         Err(error) => {
-            diagnostics.problem(Problem::Delegate { id, index, error });
+            shared.borrow_mut().problem(Problem::Delegate { id, index, error });
             None
         }
     }
