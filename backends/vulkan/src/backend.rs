@@ -1,0 +1,36 @@
+//! The backend: availability and initialization.
+
+use afferent_core::{Backend, DelegateHandle, DelegateSource, Error};
+use afferent_gpu::Gpu;
+
+use crate::{blob, delegate::VulkanDelegate, error::from_gpu, fusion};
+
+/// Backend of programs for Vulkan and WebGPU. All its delegates share one device.
+pub struct Vulkan {
+    gpu: Gpu,
+}
+
+impl Vulkan {
+    /// Backend on the device of `gpu`, which is opened for the first program.
+    pub fn new(gpu: Gpu) -> Self {
+        Self { gpu }
+    }
+}
+
+impl Backend for Vulkan {
+    fn name(&self) -> &'static str {
+        "VulkanBackend"
+    }
+
+    fn is_available(&self) -> bool {
+        self.gpu.device().is_ok()
+    }
+
+    fn init<'a>(&self, source: &DelegateSource<'a, '_>) -> Result<DelegateHandle<'a>, Error> {
+        let mut graph = blob::parse(source)?;
+        fusion::run(&mut graph);
+        self.gpu.device().map_err(from_gpu)?;
+        let delegate = VulkanDelegate::new(self.gpu.clone(), graph, source.memory_limit)?;
+        Ok(DelegateHandle::Owned(Box::new(delegate)))
+    }
+}

@@ -1,0 +1,104 @@
+//! Runs of small graphs: state, live sizes, constants, memory.
+
+use afferent_core::{Error, Tensor};
+use afferent_gpu::DeviceKind;
+
+use crate::{
+    graph::{DataType, Value},
+    testing::{Net, Runner, floats, gpu},
+};
+
+#[test]
+fn caches_keep_their_rows_between_runs() {
+    let Some(gpu) = gpu() else { return };
+    let mut net = Net::default();
+    let value = net.input(DataType::F32, &[1, 2, 1, 2]);
+    let position = net.input(DataType::I32, &[1]);
+    let cache = net.constant(DataType::F32, &[1, 4, 1, 2], &[0.0_f32; 8]);
+    let (zero, symint) = (net.int(0), net.value(Value::SymInt(0)));
+    net.call("et_vk.select_as_symint.default", &[position, zero, zero, symint]);
+    let nothing = net.tensor(DataType::F32, &[1]);
+    net.call("update_cache.default", &[value, cache, symint, nothing]);
+    let (out, null) = (net.output(DataType::F32, &[1, 4, 1, 2]), net.null());
+    net.call("aten.clone.default", &[cache, null, out]);
+    let mut runner = Runner::new(gpu, net.graph(), DeviceKind::Cpu).unwrap();
+    let mut outs = [Tensor::zeros(afferent_core::ScalarType::Float, &[0; 4])];
+    let mut step = |runner: Runner, at: i64, rows: &[f32]| {
+        let value = Tensor::new(&[1, rows.len() / 2, 1, 2], rows).unwrap();
+        let position = Tensor::from_slice(&[at]);
+        let (runner, result) = runner.run(&[value, position], &mut outs);
+        (runner, result.map(|()| outs[0].data::<f32>().unwrap().to_vec()))
+    };
+    let (next, found) = step(runner, 0, &[1.0, 2.0, 3.0, 4.0]);
+    assert_eq!(found.unwrap(), [1.0, 2.0, 3.0, 4.0, 0.0, 0.0, 0.0, 0.0]);
+    let (next, found) = step(next, 2, &[5.0, 6.0]);
+    assert_eq!(found.unwrap(), [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 0.0, 0.0]);
+    // A position past the end is refused and changes nothing.
+    let (next, found) = step(next, 3, &[7.0, 8.0, 9.0, 9.0]);
+    assert!(matches!(found, Err(Error::InvalidBlob { .. })), "{found:?}");
+    (runner, _) = step(next, 3, &[7.0, 8.0]);
+    let (_, found) = step(runner, 0, &[0.0, 1.0]);
+    assert_eq!(found.unwrap(), [0.0, 1.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]);
+}
+
+#[test]
+fn live_sizes_follow_the_inputs() {
+    let Some(gpu) = gpu() else { return };
+    let mut net = Net::default();
+    let x = net.input(DataType::F32, &[4, 6]);
+    let (rows, zero) = (net.value(Value::SymInt(4)), net.int(0));
+    net.call("sym_size.int", &[x, zero, rows]);
+    let two = net.int(2);
+    let (half, three) = (net.int(3), net.int(3));
+    let shape = net.value(Value::List(vec![rows, half, two]));
+    let view = net.tensor(DataType::F32, &[4, 3, 2]);
+    net.call("aten.view_copy.default", &[x, shape, view]);
+    let out = net.output(DataType::F32, &[4, 2, 3]);
+    let dims = net.ints(&[0, 2, 1]);
+    net.call("aten.permute_copy.default", &[view, dims, out]);
+    let _ = three;
+    let mut runner = Runner::new(gpu, net.graph(), DeviceKind::Cpu).unwrap();
+    for rows in [4, 1, 3, 4] {
+        let x = floats(rows * 6);
+        let mut outs = [Tensor::zeros(afferent_core::ScalarType::Float, &[0; 3])];
+        let (next, result) = runner.run(&[Tensor::new(&[rows, 6], &x).unwrap()], &mut outs);
+        result.unwrap();
+        assert_eq!(outs[0].sizes(), [rows, 2, 3]);
+        let expected: Vec<f32> =
+            (0..rows * 6).map(|i| x[i / 6 * 6 + i % 3 * 2 + i / 3 % 2]).collect();
+        assert_eq!(outs[0].data::<f32>().unwrap(), expected);
+        runner = next;
+    }
+    let mut outs = [Tensor::zeros(afferent_core::ScalarType::Float, &[0; 3])];
+    let (_, result) = runner.run(&[Tensor::new(&[5, 6], &floats(30)).unwrap()], &mut outs);
+    let expected = "a tensor of at most the sizes of the export";
+    assert_eq!(result, Err(Error::InvalidArgument { index: 0, expected }));
+}
+
+#[test]
+fn constant_calls_run_at_load_and_functions_are_fused() {
+    let Some(gpu) = gpu() else { return };
+    let mut net = Net::default();
+    let x = net.input(DataType::F32, &[1, 4]);
+    let weights = net.constant(DataType::I8, &[2, 4], &[1_i8, 2, 3, 4, -1, -2, -3, -4]);
+    let scale = net.constant(DataType::F32, &[2, 1], &[0.5_f32, 2.0]);
+    let zero = net.constant(DataType::I8, &[2, 1], &[0_i8, 1]);
+    let (block, null) = (net.ints(&[1, 4]), net.null());
+    let floats = net.tensor(DataType::F32, &[2, 4]);
+    let args = [weights, block, scale, zero, null, null, null, null, floats];
+    net.call("torchao.dequantize_affine.default", &args);
+    let product = net.tensor(DataType::F32, &[1, 2]);
+    net.call("aten.linear.default", &[x, floats, null, product]);
+    let (shape, view) = (net.ints(&[2, 1]), net.tensor(DataType::F32, &[2, 1]));
+    net.call("aten.view_copy.default", &[product, shape, view]);
+    let out = net.output(DataType::F32, &[2, 1]);
+    net.call("aten.relu.default", &[view, out]);
+    let runner = Runner::new(gpu, net.graph(), DeviceKind::Cpu).unwrap();
+    let mut outs = [Tensor::zeros(afferent_core::ScalarType::Float, &[0; 2])];
+    let x = Tensor::new(&[1, 4], &[1.0_f32, 1.0, 1.0, 1.0]).unwrap();
+    let (runner, result) = runner.run(&[x], &mut outs);
+    result.unwrap();
+    assert_eq!(outs[0].data::<f32>().unwrap(), [5.0, 0.0]);
+    assert_eq!(runner.delegate.dispatches(), 1);
+    assert_eq!(runner.delegate.constant_calls(), 1);
+}

@@ -1,0 +1,56 @@
+//! Shaders that work on rows of elements: one thread for each row on a CPU device, one workgroup on
+//! a GPU.
+
+use afferent_gpu::DeviceKind;
+
+use crate::{
+    recorder::OpResult,
+    shader::{Shader, WORKGROUP},
+};
+
+const ONE_LANE: &str = "const LANES = 1u;
+fn sum_lanes(v: f32, lane: u32) -> f32 { return v; }
+fn max_lanes(v: f32, lane: u32) -> f32 { return v; }";
+
+/// Finishes a shader over `rows` rows. `body` runs for each `row` in `LANES` threads, numbered by
+/// `lane`; `sum_lanes(v, lane)` and `max_lanes(v, lane)` combine the values of the lanes.
+pub(super) fn finish(mut shader: Shader<'_, '_, '_>, rows: usize, body: &str) -> OpResult {
+    let count = shader.u32(rows);
+    if shader.recorder.limits.kind == DeviceKind::Cpu {
+        shader.declare(ONE_LANE);
+        let body =
+            format!("let row = id;\nlet lane = 0u;\nif row >= {count} {{ return; }}\n{body}");
+        return shader.threads(rows, &body);
+    }
+    shader.declare(&many_lanes());
+    let x = rows.min(shader.recorder.limits.max_workgroups as usize);
+    let groups = [x, rows.div_ceil(x.max(1)), 1];
+    let main = format!(
+        "@compute @workgroup_size({WORKGROUP}) fn main(@builtin(workgroup_id) group: vec3<u32>, \
+         @builtin(num_workgroups) groups: vec3<u32>, @builtin(local_invocation_index) lane: u32) {{\n\
+         let row = group.x + group.y * groups.x;\nif row >= {count} {{ return; }}\n{body}\n}}"
+    );
+    shader.finish(groups, &main)
+}
+
+fn many_lanes() -> String {
+    let combine = |name: &str, join: &str| {
+        format!(
+            "fn {name}(v: f32, lane: u32) -> f32 {{
+    lanes[lane] = v;
+    workgroupBarrier();
+    for (var s = LANES / 2u; s > 0u; s = s / 2u) {{
+        if lane < s {{ let a = lanes[lane]; let b = lanes[lane + s]; lanes[lane] = {join}; }}
+        workgroupBarrier();
+    }}
+    let result = lanes[0];
+    workgroupBarrier();
+    return result;
+}}\n"
+        )
+    };
+    let (sum, max) = (combine("sum_lanes", "a + b"), combine("max_lanes", "max(a, b)"));
+    format!(
+        "const LANES = {WORKGROUP}u;\nvar<workgroup> lanes: array<f32, {WORKGROUP}>;\n{sum}{max}"
+    )
+}
