@@ -48,6 +48,8 @@ impl App {
     pub fn new() -> Self {
         let app = NODES.iter().fold(Self::empty(), |app, list| app.nodes(list));
         let app = app.service(afferent_nodes_ros2::Sessions::default());
+        #[cfg(feature = "vulkan")]
+        let app = app.gpu(afferent_gpu::GpuOptions::from_env());
         #[cfg(feature = "xnnpack")]
         let app = app.backend(afferent_backend_xnnpack::Xnnpack);
         app
@@ -85,6 +87,15 @@ impl App {
     #[must_use]
     pub fn backend(self, backend: impl Backend + 'static) -> Self {
         Self { models: self.models.with_backend(backend), ..self }
+    }
+
+    /// Adds the GPU that `options` choose, as a service, and the backend of programs for it. It is
+    /// opened on first use.
+    #[cfg(feature = "vulkan")]
+    #[must_use]
+    pub fn gpu(self, options: afferent_gpu::GpuOptions) -> Self {
+        let gpu = afferent_gpu::Gpu::new(options);
+        self.service(gpu.clone()).backend(afferent_backend_vulkan::Vulkan::new(gpu))
     }
 
     /// Adds a service, which nodes find in [`OpenCx::services`].

@@ -10,6 +10,7 @@
 //! | `programs`   | programs for all features of the format, `data/programs`                  |
 //! | `last_token` | last-token slicing: rows that a program computes                          |
 //! | `suite`      | ExecuTorch's operator suite and whole models, the other folders of `data` |
+//! | `vulkan`     | networks compiled for Vulkan, `data/vulkan`; with the feature `vulkan`    |
 //!
 //! `cargo test -p afferent-tests-conformance -- --nocapture` prints the tables. Begin with
 //! `operators` for a kernel and with `programs` for the runtime.
@@ -29,6 +30,8 @@ mod program;
 mod programs;
 #[cfg(test)]
 mod suite;
+#[cfg(all(test, feature = "vulkan"))]
+mod vulkan;
 
 use std::path::PathBuf;
 

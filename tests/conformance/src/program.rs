@@ -89,7 +89,10 @@ impl Program {
             Some(digits) => ModelFile::from_bytes(folder, &from_hex(digits))?,
             None => ModelFile::open(folder.join("model.pte"), &ptd)?,
         };
-        Ok(Model::new(file, ModelOptions::new(kernels).with_backend(Xnnpack)))
+        let options = ModelOptions::new(kernels).with_backend(Xnnpack);
+        #[cfg(feature = "vulkan")]
+        let options = options.with_backend(crate::vulkan::backend());
+        Ok(Model::new(file, options))
     }
 
     /// Operators of its methods without a kernel.
