@@ -386,6 +386,7 @@ def llama(note, quantize=None, rtol=1e-5):
     """Llama with a KV cache: a prefill of 4 tokens and 20 decode steps."""
     from executorch.examples.models.llama.llama_transformer import construct_transformer
     from executorch.examples.models.llama.model_args import ModelArgs
+    from executorch.examples.models.llama.source_transformation.custom_kv_cache import replace_kv_cache_with_custom_kv_cache
     from executorch.examples.models.llama.source_transformation.sdpa import replace_sdpa_with_custom_op
 
     args = ModelArgs(dim=64, n_layers=2, n_heads=4, n_kv_heads=2, vocab_size=96, hidden_dim=96, max_seq_len=32, max_context_len=32, use_kv_cache=True, enable_dynamic_shape=True)
@@ -396,7 +397,7 @@ def llama(note, quantize=None, rtol=1e-5):
     if quantize:
         quantize(model)
     eager = copy.deepcopy(model)
-    model = replace_sdpa_with_custom_op(model)
+    model = replace_sdpa_with_custom_op(replace_kv_cache_with_custom_kv_cache(model))
     tokens = torch.randint(0, 96, (1, 24))
     steps = [(0, 4)] + [(n, n + 1) for n in range(4, 24)]
     inputs = [(tokens[:, a:b], {"input_pos": torch.tensor([a])}) for a, b in steps]
