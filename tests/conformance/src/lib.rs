@@ -10,6 +10,7 @@
 //! | `programs`   | programs for all features of the format, `data/programs`                  |
 //! | `last_token` | last-token slicing: rows that a program computes                          |
 //! | `suite`      | ExecuTorch's operator suite and whole models, the other folders of `data` |
+//! | `trusted`    | the loader of microcontrollers                                            |
 //! | `vulkan`     | networks compiled for Vulkan, `data/vulkan`; with the feature `vulkan`    |
 //!
 //! `cargo test -p afferent-tests-conformance -- --nocapture` prints the tables. Begin with
@@ -30,6 +31,8 @@ mod program;
 mod programs;
 #[cfg(test)]
 mod suite;
+#[cfg(test)]
+mod trusted;
 #[cfg(all(test, feature = "vulkan"))]
 mod vulkan;
 

@@ -11,6 +11,7 @@ const LISTED: &[(&str, &str)] = &[
     ("graph/engine/src/sys/time_slice.rs", "makes two system calls that no library offers"),
     ("graph/engine/tests/allocation.rs", "counts what a running graph allocates"),
     ("tools/bench/peers/src/iceoryx_process.rs", "sends memory that it has not written whole"),
+    ("tests/conformance/src/trusted.rs", "loads a trusted program"),
     ("graph/transport/src/local.rs", "maps memory that another process writes"),
     ("graph/transport/src/local/segments.rs", "maps memory that another process reads"),
     ("nodes/device/src/camera/abi.rs", "calls the driver of a camera"),

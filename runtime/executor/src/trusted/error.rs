@@ -24,8 +24,7 @@ pub enum TrustedError {
         /// Index of the instruction.
         instruction: u32,
     },
-    /// The memory for tables is too small: see
-    /// [`TrustedMethod::table_bytes`](super::TrustedMethod::table_bytes).
+    /// The memory for tables is too small.
     Tables,
     /// The planned memory is too small.
     Planned {
