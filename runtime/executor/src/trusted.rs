@@ -28,11 +28,11 @@ pub use error::TrustedError;
 /// ```no_run
 /// use afferent_runtime::{TrustedError, TrustedMethod};
 ///
-/// fn run(program: &'static [u8], kernels: &'static [afferent_core::Kernel]) -> Result<i8, TrustedError> {
+/// fn run(program: &[u8], kernels: afferent_core::KernelLists<'_>) -> Result<i8, TrustedError> {
 ///     let (mut tables, mut planned, mut scratch) = ([0; 8192], [0; 4096], [0; 1024]);
 ///     // SAFETY: the image is signed, and the exporter has planned the memory of the program.
 ///     let method = unsafe {
-///         TrustedMethod::load(program, "forward", &[&[kernels]], &mut tables, &mut planned, &mut scratch)
+///         TrustedMethod::load(program, "forward", kernels, &mut tables, &mut planned, &mut scratch)
 ///     };
 ///     let mut method = method?;
 ///     method.input(0)?.data_mut::<f32>()?.fill(0.5);
