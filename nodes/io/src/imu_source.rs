@@ -52,12 +52,8 @@ ports! {
 
 /// Measurements of a file.
 fn readings(path: &Path, topic: Option<&str>) -> Result<Readings<Imu>, NodeError> {
-    if mcap_messages::is_mcap(path)? {
-        return mcap_messages::readings(path, topic);
-    }
-    if let Some(topic) = topic {
-        let reason = format!("`topic: {topic}` is for MCAP files, and this is none; remove it");
-        return Err(file_error(path, reason));
+    if let Some(recorded) = mcap_messages::readings_of(path, topic)? {
+        return Ok(recorded);
     }
     let mut lines = TimedLines::open(path, LAYOUTS)?;
     Ok(Box::new(move || {

@@ -127,25 +127,43 @@ impl<R: Read> McapMessages<R> {
 }
 
 /// True if a file is an MCAP file.
-pub(crate) fn is_mcap(path: &Path) -> Result<bool, NodeError> {
+fn is_mcap(path: &Path) -> Result<bool, NodeError> {
     let mut start = [0; MAGIC.len()];
     let mut file = File::open(path).map_err(|error| file_error(path, error))?;
     // A file that is shorter is none.
     Ok(file.read_exact(&mut start).is_ok() && start == MAGIC)
 }
 
-/// Values of a topic of messages that begin with a header, with their times since the first one. The time
-/// is the stamp of the message, or the time of publishing if that is zero.
+/// Values of a topic, if the file is an MCAP file.
 ///
 /// # Errors
-/// If the file cannot be opened.
-pub(crate) fn readings<T: CdrMessage + Clone>(
+/// If the file cannot be opened, or a topic is given for another kind of file.
+pub(crate) fn readings_of<T: CdrMessage + Clone>(
+    path: &Path,
+    topic: Option<&str>,
+) -> Result<Option<Readings<T>>, NodeError> {
+    if is_mcap(path)? {
+        return readings(path, topic).map(Some);
+    }
+    match topic {
+        None => Ok(None),
+        Some(topic) => {
+            let reason = format!("`topic: {topic}` is for MCAP files, and this is none; remove it");
+            Err(file_error(path, reason))
+        }
+    }
+}
+
+/// Values of a topic of messages that begin with a header, with their times since the first one. The time
+/// is the stamp of the message, or the time of publishing if that is zero.
+fn readings<T: CdrMessage + Clone>(
     path: &Path,
     topic: Option<&str>,
 ) -> Result<Readings<T>, NodeError> {
     let file = File::open(path).map_err(|error| file_error(path, error))?;
     let messages = McapMessages::new(BufReader::new(file), topic.map(Into::into), &[T::MESSAGE]);
     let mut messages = messages.map_err(|error| file_error(path, error))?;
+    let codec = T::CODEC.ok_or_else(|| file_error(path, "the payload has no recorded form"))?;
     let path = path.to_owned();
     // Times of the first and of the last message.
     let (mut first, mut last) = (None, None);
@@ -160,7 +178,6 @@ pub(crate) fn readings<T: CdrMessage + Clone>(
             )));
         }
         last = Some(at);
-        let codec = T::CODEC.ok_or_else(|| fault("the payload has no recorded form".to_owned()))?;
         let packet = codec.decode(&message.data, Header::default());
         let packet = packet.map_err(|error| fault(format!("topic {topic:?}: {error}")))?;
         let value = packet.get::<T>().cloned();

@@ -101,8 +101,7 @@ const NOT_A_ROTATION: &str = "the quaternion does not have the length 1";
 
 /// Poses of a file.
 fn readings(path: &Path, topic: Option<&str>) -> Result<Readings<Pose>, NodeError> {
-    if mcap_messages::is_mcap(path)? {
-        let mut next = mcap_messages::readings::<Pose>(path, topic)?;
+    if let Some(mut next) = mcap_messages::readings_of::<Pose>(path, topic)? {
         let path = path.to_owned();
         return Ok(Box::new(move || {
             let Some((time, pose)) = next()? else { return Ok(None) };
@@ -113,10 +112,6 @@ fn readings(path: &Path, topic: Option<&str>) -> Result<Readings<Pose>, NodeErro
             })?;
             Ok(Some((time, pose)))
         }));
-    }
-    if let Some(topic) = topic {
-        let reason = format!("`topic: {topic}` is for MCAP files, and this is none; remove it");
-        return Err(file_error(path, reason));
     }
     let mut lines = TimedLines::open(path, LAYOUTS)?;
     Ok(Box::new(move || {
