@@ -28,7 +28,7 @@ pub use classes::{Class, Classes};
 pub use depth::{Depth, DepthKind};
 pub use detections::{Box2d, Detection, Detections};
 pub use detections3d::{Detection3d, Detections3d, View};
-pub use embedding::Embedding;
+pub use embedding::{Embedding, cosine};
 pub use gesture_event::{GestureEvent, GestureKind};
 pub use hands::{Hand, Handedness, Hands};
 pub use mask::{Mask, MaskKind};

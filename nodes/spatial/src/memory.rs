@@ -197,8 +197,7 @@ impl SceneMemory {
     pub fn remember(&mut self, name: &str, position_m: [f64; 3], at_ns: u64) -> u64 {
         let id = self.new_id();
         let m = DVec3::from_array(self.map_from_world.apply(position_m));
-        let position =
-            Position::from_parts(m, DMat3::from_diagonal(DVec3::splat(NAMED_VARIANCE_M2)));
+        let position = Position::new(m, NAMED_VARIANCE_M2);
         let record = EntityRecord {
             name: Some(Name(name.to_owned())),
             ..EntityRecord::new(id, position, at_ns, self.map)
@@ -232,9 +231,8 @@ impl SceneMemory {
             None => {
                 let id = self.new_id();
                 let pose = self.map_from_world.then(world_from_anchor);
-                let variance = DMat3::from_diagonal(DVec3::splat(ANCHOR_VARIANCE_M2));
-                let position =
-                    Position::from_parts(DVec3::from_array(pose.translation_m), variance);
+                let m = DVec3::from_array(pose.translation_m);
+                let position = Position::new(m, ANCHOR_VARIANCE_M2);
                 let anchor = Anchor { name: name.to_owned(), rotation_xyzw: pose.rotation_xyzw };
                 let record = EntityRecord {
                     anchor: Some(anchor),

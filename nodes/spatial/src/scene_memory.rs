@@ -66,8 +66,8 @@ params! {
 /// that must be visible (in the view, near, large enough, not occluded) and is not detected becomes less
 /// likely, and is forgotten in the end. An object outside the view is kept.
 ///
-/// What is seen of a plane on the input `planes` is added to the rectangle of the known one. Things then lie on
-/// the table or on the floor.
+/// A plane on the input `planes` extends the rectangle of the known one that it is part of. Answers then say
+/// that a thing is on the table or on the floor.
 ///
 /// With `path`, the memory lasts. The file is a snapshot and a log of changes: a crash of the program
 /// loses at most the last second. `afferent memory FILE` lists it.
@@ -123,7 +123,6 @@ pub struct SceneMemoryNode {
     file: Option<MemoryFile>,
     params: SceneMemoryParams,
     start: SessionStart,
-    viewer: Option<Rigid>,
     /// The last poses of the camera.
     poses: VecDeque<(Timestamp, Rigid)>,
     /// Coordinate frame of the objects.
@@ -169,7 +168,7 @@ ports! {
         in CALLS: ToolMessage, optional;
         /// One result per call.
         out RESULTS: ToolMessage, optional;
-        /// What the thing of a `where_is` looked like when it was last seen.
+        /// Last image of the thing that a `where_is` has found.
         out LAST_IMAGE: Image, optional;
         /// Changes of the entities, at most twice a second, for viewers such as Foxglove.
         out SCENE: SceneUpdate, optional;
@@ -187,9 +186,6 @@ impl SceneMemoryNode {
         }
         let view = found.view.as_ref().map(|view| CameraView::new(&view.pose, &view.depth));
         let view = view.transpose().map_err(|error| error.at("objects"))?;
-        if let Some(view) = &view {
-            self.viewer = Some(view.world_from_camera);
-        }
         self.frame_id.clone_from(&found.frame_id);
         let seen = self.memory.observe(at_ns, &found.detections, view.as_ref());
         self.imageless = Some((packet.clone(), seen));
@@ -221,7 +217,7 @@ impl SceneMemoryNode {
         }
     }
 
-    /// What the thing of a result looked like.
+    /// Last image of the thing of a result.
     fn last_image(&mut self, result: &serde_json::Value) -> Option<Image> {
         let png = self.memory.image(result.get("distance_m").and(result["id"].as_u64())?)?;
         let mut image = Image::default();
@@ -229,7 +225,7 @@ impl SceneMemoryNode {
         Some(image)
     }
 
-    /// Keeps what the last objects look like, once their image is there.
+    /// Keeps the images of the last objects, once the image of the camera is there.
     fn show_objects(&mut self) {
         let Some((packet, seen)) = &self.imageless else { return };
         let image = self.images.iter().find(|image| image.header.at == packet.header.at);
@@ -365,7 +361,6 @@ impl Node for SceneMemoryNode {
             file,
             params,
             start,
-            viewer: None,
             poses: VecDeque::new(),
             images: VecDeque::new(),
             imageless: None,
@@ -378,16 +373,13 @@ impl Node for SceneMemoryNode {
     fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
         let at = cx.at();
         let at_ns = self.start.unix_ns(at);
-        let packet = cx.packet().cloned();
-        if let Some(packet) = packet.filter(|_| cx.get(Self::OBJECTS).is_some()) {
-            self.observe(&packet)?;
+        if let Some(packet) = cx.packet().filter(|_| cx.get(Self::OBJECTS).is_some()) {
+            self.observe(packet)?;
         } else if let Some(found) = cx.get(Self::PLANES) {
             self.memory.observe_planes(at_ns, &found.planes);
-        } else if cx.get(Self::IMAGES).is_some() {
-            let packet = cx.packet().cloned();
-            return packet.map_or(Ok(()), |packet| self.keep_image(&packet));
+        } else if let Some(packet) = cx.packet().filter(|_| cx.get(Self::IMAGES).is_some()) {
+            return self.keep_image(packet);
         } else if let Some(pose) = cx.get(Self::POSE) {
-            self.viewer = Some(Rigid::from(pose));
             self.keep_pose(at, Rigid::from(pose));
             return Ok(());
         } else if let Some(anchors) = cx.get(Self::ANCHORS) {
@@ -415,7 +407,7 @@ impl Node for SceneMemoryNode {
         } else if let Some(found) = cx.get(Self::KEYFRAMES) {
             self.observe_keyframe(found, at);
         } else if let Some(call) = cx.get(Self::CALLS).cloned() {
-            let viewer = self.viewer.map(|world_from_camera| Viewer { world_from_camera });
+            let viewer = self.poses.back().map(|(_, pose)| Viewer { world_from_camera: *pose });
             if let Some(result) = tools::run(&mut self.memory, &call, viewer.as_ref(), at_ns) {
                 if let Some(image) = result.as_ref().ok().and_then(|result| self.last_image(result))
                 {

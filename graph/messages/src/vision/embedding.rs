@@ -30,12 +30,10 @@ impl Embedding {
     /// differ, or if a vector has no direction.
     pub fn cosine(&self, other: &Self) -> Option<f32> {
         let (a, b) = (self.first()?, other.first()?);
-        if self.space != other.space || a.len() != b.len() {
+        if self.space != other.space {
             return None;
         }
-        let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f32>();
-        let cosine = dot(a, b) / (dot(a, a) * dot(b, b)).sqrt();
-        Some(cosine).filter(|cosine| cosine.is_finite())
+        cosine(a, b)
     }
 
     /// The first vector.
@@ -54,6 +52,14 @@ impl Embedding {
         }
         Ok(())
     }
+}
+
+/// Cosine of the angle between two vectors, or `None` if their dimensions differ or one has no
+/// direction.
+pub fn cosine(a: &[f32], b: &[f32]) -> Option<f32> {
+    let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f32>();
+    let cosine = dot(a, b) / (dot(a, a) * dot(b, b)).sqrt();
+    Some(cosine).filter(|cosine| a.len() == b.len() && cosine.is_finite())
 }
 
 impl Payload for Embedding {

@@ -54,6 +54,11 @@ impl Position {
         Self::from_parts(m, rotation * covariance * rotation.transpose())
     }
 
+    /// A position with the same variance along each axis.
+    pub(crate) fn new(m: DVec3, variance_m2: f64) -> Self {
+        Self::from_parts(m, DMat3::from_diagonal(DVec3::splat(variance_m2)))
+    }
+
     pub(crate) fn from_parts(m: DVec3, covariance: DMat3) -> Self {
         Self { m: m.to_array(), covariance_m2: covariance.to_cols_array_2d() }
     }
@@ -108,7 +113,7 @@ pub struct Anchor {
     pub rotation_xyzw: [f64; 4],
 }
 
-/// What a camera sees from a pose, by which a later session finds its map.
+/// Keyframe: a pose of the camera, and the embedding of its image. A later session finds the map by it.
 #[derive(Component, Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Keyframe {
     /// Orientation of the camera in its map, a unit quaternion x, y, z, w.
@@ -153,9 +158,9 @@ pub struct EntityRecord {
     pub name: Option<Name>,
     /// Name and orientation, for anchors.
     pub anchor: Option<Anchor>,
-    /// Orientation and view, for keyframes.
+    /// Orientation and embedding, for keyframes.
     pub keyframe: Option<Keyframe>,
-    /// What it looked like, within a second of the last sighting.
+    /// Last image, within a second of the last sighting.
     pub image: Option<LastImage>,
 }
 

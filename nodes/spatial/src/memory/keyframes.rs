@@ -1,7 +1,8 @@
 //! Keyframes, by which a session finds the map of an earlier one.
 
+use afferent_messages::vision::cosine;
 use bevy_ecs::entity::Entity;
-use glam::{DMat3, DQuat, DVec3};
+use glam::{DQuat, DVec3};
 
 use super::{EntityRecord, Keyframe, Persistence, Position, Provenance, SceneMemory};
 use crate::frames::Rigid;
@@ -71,13 +72,13 @@ impl SceneMemory {
     /// The keyframe of another map that is most like a vector.
     fn recognize(
         &mut self,
-        image: (&str, &[f32]),
+        (space, vector): (&str, &[f32]),
         world_from_camera: &Rigid,
     ) -> Option<Recognized> {
         let map = self.map;
         let others = self.keyframes.iter(&self.world).filter(|parts| parts.4.map != map);
         let scored = others.filter_map(|(_, persistence, keyframe, position, provenance)| {
-            let cosine = keyframe.cosine(image)?;
+            let cosine = cosine(&keyframe.vector, vector).filter(|_| keyframe.space == space)?;
             let map_from_camera =
                 Rigid { translation_m: position.m, rotation_xyzw: keyframe.rotation_xyzw };
             let map_from_world = map_from_camera.then(&world_from_camera.inverse());
@@ -108,8 +109,7 @@ impl SceneMemory {
             return;
         }
         let id = self.new_id();
-        let variance = DMat3::from_diagonal(DVec3::splat(VARIANCE_M2));
-        let position = Position::from_parts(DVec3::from_array(pose.translation_m), variance);
+        let position = Position::new(DVec3::from_array(pose.translation_m), VARIANCE_M2);
         let keyframe = Keyframe {
             rotation_xyzw: pose.rotation_xyzw,
             space: space.to_owned(),
@@ -120,18 +120,6 @@ impl SceneMemory {
             ..EntityRecord::new(id, position, at_ns, map)
         };
         self.insert(record);
-    }
-}
-
-impl Keyframe {
-    /// Cosine of the angle to a vector of the same space and length.
-    fn cosine(&self, (space, vector): (&str, &[f32])) -> Option<f32> {
-        if self.space != space || self.vector.len() != vector.len() {
-            return None;
-        }
-        let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f32>();
-        let norm = (dot(&self.vector, &self.vector) * dot(vector, vector)).sqrt();
-        Some(dot(&self.vector, vector) / norm).filter(|cosine| cosine.is_finite())
     }
 }
 

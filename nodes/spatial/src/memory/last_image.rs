@@ -1,4 +1,4 @@
-//! What an object looked like when it was last seen.
+//! Last image of each object.
 
 use afferent_messages::{
     Image, PixelFormat,

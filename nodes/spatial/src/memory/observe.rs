@@ -236,14 +236,19 @@ impl SceneMemory {
             bounds: Some(Bounded3d { size_m: found.size_m }),
             ..EntityRecord::new(id, position, at_ns, self.map)
         };
-        let mut entity = self.world.spawn_empty();
-        record.insert_into(&mut entity);
-        if self.settings.confirm_count > 1 {
-            entity.insert(Tentative);
-        }
-        self.entities.insert(id, entity.id());
-        self.changed.insert(id);
+        self.begin_entity(record);
         id
+    }
+
+    /// Adds an entity that was seen once.
+    pub(super) fn begin_entity(&mut self, record: EntityRecord) {
+        let id = record.id;
+        self.insert(record);
+        if self.settings.confirm_count > 1
+            && let Some(entity) = self.entities.get(&id)
+        {
+            self.world.entity_mut(*entity).insert(Tentative);
+        }
     }
 
     /// Lowers the odds of objects that the image should show and does not.

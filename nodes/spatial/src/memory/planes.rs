@@ -2,7 +2,7 @@
 
 use afferent_messages::vision::{self, PlaneAlignment, PlaneLabel};
 use bevy_ecs::entity::Entity;
-use glam::{DMat3, DQuat, DVec2, DVec3};
+use glam::{DQuat, DVec2, DVec3};
 
 use super::{
     EntityRecord, Persistence, Plane, Position, Provenance, SceneMemory, Seen,
@@ -90,9 +90,8 @@ impl SceneMemory {
             seen.count = seen.count.saturating_add(other.seen.count);
             self.forget(other.id);
         }
-        let variance = DMat3::from_diagonal(DVec3::splat(VARIANCE_M2));
         let mut entity = self.world.entity_mut(entity);
-        entity.insert((plane, Position::from_parts(center, variance), seen));
+        entity.insert((plane, Position::new(center, VARIANCE_M2), seen));
         if is_tentative && seen.count >= self.settings.confirm_count {
             entity.remove::<Tentative>();
         }
@@ -125,16 +124,10 @@ impl SceneMemory {
 
     fn begin_plane(&mut self, at_ns: u64, plane: Plane, center: DVec3) {
         let id = self.new_id();
-        let variance = DMat3::from_diagonal(DVec3::splat(VARIANCE_M2));
-        let position = Position::from_parts(center, variance);
+        let position = Position::new(center, VARIANCE_M2);
         let record =
             EntityRecord { plane: Some(plane), ..EntityRecord::new(id, position, at_ns, self.map) };
-        self.insert(record);
-        if self.settings.confirm_count > 1
-            && let Some(entity) = self.entities.get(&id)
-        {
-            self.world.entity_mut(*entity).insert(Tentative);
-        }
+        self.begin_entity(record);
     }
 
     /// Label of the plane that an object at a point lies on: a table before the floor. `below_m` is half of

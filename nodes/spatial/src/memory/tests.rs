@@ -328,7 +328,7 @@ fn planes_grow_and_join() {
     // Two parts with a gap of three meters.
     let parts = see(0, &[floor(0.0, 0.0), floor(5.0, 0.0)]);
     assert_eq!(parts.len(), 2, "{parts:?}");
-    // What lies between joins them; the height is the mean.
+    // A part between the two joins them; the height is the mean.
     let middle = plane(PlaneLabel::Floor, [2.5, 0.0, 0.0], [3.0, 2.0]);
     let joined = see(10, &[middle]);
     assert_eq!(joined, [(PlaneLabel::Floor, [2.5, 0.0, 0.0], [7.0, 2.0])]);
