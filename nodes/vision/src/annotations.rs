@@ -55,7 +55,7 @@ params! {
 /// ```
 pub struct Annotations {
     params: AnnotationsParams,
-    /// What is drawn of the last result of each input, with its time.
+    /// Annotations of the last result of each input, with its time.
     drawn: [Option<(Timestamp, ImageAnnotations)>; 5],
     /// The last calibration, and its time.
     sent: Option<(Timestamp, Arc<Camera>)>,

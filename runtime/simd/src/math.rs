@@ -418,7 +418,7 @@ mod tests {
         let all = (0..u32::MAX - 99_991).step_by(99_991).map(f32::from_bits);
         let mut pairs: Vec<(f32, f32)> = all.clone().zip(all.skip(7)).collect();
         pairs.extend(special.iter().flat_map(|a| special.map(|b| (*a, b))));
-        // Of about the same size.
+        // Pairs of similar magnitude.
         pairs.extend((0..5000).map(|i| (1e-3 * i as f32, 7.0 - 2e-3 * i as f32)));
         let (a, b): (Vec<f32>, Vec<f32>) = pairs.iter().copied().unzip();
         for isa in Isa::available() {
