@@ -47,7 +47,9 @@ impl App {
     /// Program with the shipped nodes and backends.
     pub fn new() -> Self {
         let app = NODES.iter().fold(Self::empty(), |app, list| app.nodes(list));
-        let app = app.service(afferent_nodes_ros2::Sessions::default());
+        let app = app
+            .service(afferent_nodes_ros2::Sessions::default())
+            .service(afferent_nodes_io::AppInputs::default());
         #[cfg(feature = "vulkan")]
         let app = app.gpu(afferent_gpu::GpuOptions::from_env());
         #[cfg(feature = "xnnpack")]

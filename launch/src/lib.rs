@@ -40,6 +40,7 @@ mod top;
 mod up;
 
 use std::{
+    ffi::OsString,
     io::{ErrorKind, Write, stdout},
     process::ExitCode,
 };
@@ -108,9 +109,33 @@ enum Command {
 impl App {
     /// Runs the command that the arguments of the process name.
     pub fn main(self) -> ExitCode {
-        let Cli { verbosity, command } = Cli::parse();
+        self.run_command(std::env::args_os()).into()
+    }
+
+    /// Runs the command that `arguments` name, the first of which is the name of the program. Returns
+    /// the exit status. Wrong arguments are explained on standard error.
+    pub fn run_command(self, arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> u8 {
+        let Cli { verbosity, command } = match Cli::try_parse_from(arguments) {
+            Ok(cli) => cli,
+            Err(error) => {
+                // A closed pipe is not an error.
+                let _ = error.print();
+                return u8::try_from(error.exit_code()).unwrap_or(1);
+            }
+        };
         verbosity.start();
-        let result = match command {
+        match self.run(command) {
+            Ok(code) if code == ExitCode::SUCCESS => 0,
+            Ok(_) => 1,
+            Err(error) => {
+                log::error(format_args!("{error:#}"));
+                1
+            }
+        }
+    }
+
+    fn run(self, command: Command) -> anyhow::Result<ExitCode> {
+        match command {
             Command::Run(args) => run::run(self, &args),
             Command::Replay(args) => replay::replay(self, &args),
             Command::Merge(args) => merge::run(&args),
@@ -129,13 +154,6 @@ impl App {
             #[cfg(feature = "scene-memory")]
             Command::Memory(args) => memory::memory(&args),
             Command::Model(command) => model::model(&self, &command),
-        };
-        match result {
-            Ok(code) => code,
-            Err(error) => {
-                log::error(format_args!("{error:#}"));
-                ExitCode::FAILURE
-            }
         }
     }
 }

@@ -20,7 +20,8 @@ mod tests;
 /// The type sets [`Payload::WIRE`] to `Some(&Wire::<Self>::NEW)`. A [`CdrMessage`] that holds the
 /// whole value and has no bulk bytes needs no other wire form: `Some(&Cdr::<Self>::NEW)`.
 pub trait WireMessage: Payload {
-    /// Fields of the metadata, as a ROS 2 message definition, and a line for the bulk bytes.
+    /// Fields of the metadata, as a ROS 2 message definition with the definitions of the types that it
+    /// uses, and a line for the bulk bytes.
     const LAYOUT: &'static str;
 
     /// Fields of the metadata, in order.
@@ -52,7 +53,7 @@ const BYTE_ORDER: &str = if cfg!(target_endian = "big") { "big" } else { "little
 
 impl<T: WireMessage> WireCodec for Wire<T> {
     fn layout(&self) -> String {
-        format!("{}\n{}# bulk bytes are {BYTE_ORDER} endian\n", T::TYPE, T::LAYOUT)
+        format!("{}\n# bulk bytes are {BYTE_ORDER} endian\n{}", T::TYPE, T::LAYOUT)
     }
 
     fn encode<'v>(

@@ -10,7 +10,8 @@ use std::{
 
 use afferent_engine::RunError;
 use afferent_graph::{
-    Codec, Cx, DynNode, Header, NodeDef, NodeError, NodeSpec, PortId, SessionStart, Timestamp,
+    Codec, Cx, DynNode, Header, NodeDef, NodeError, NodeSpec, Packet, PortId, SessionStart,
+    Timestamp,
 };
 use afferent_spec::{CheckedGraph, OnError};
 use mcap::{Channel, McapError, Message, io::MessageReader, sans_io::LinearReaderOptions};
@@ -262,6 +263,34 @@ impl Recording {
             graph.nodes[node_index].def = replayed;
         }
         Ok(replaced)
+    }
+
+    /// Calls `visit` with every packet of the output `output` of `node`, in the order of the file, until
+    /// it returns false.
+    ///
+    /// # Errors
+    /// [`ReplayError::File`] if the file cannot be read, or a packet is not what `codec` writes.
+    pub fn read(
+        &self,
+        (node, output): (&str, &str),
+        codec: Codec,
+        mut visit: impl FnMut(Packet) -> bool,
+    ) -> Result<(), ReplayError> {
+        for message in messages(&self.path)? {
+            // The truncation was reported when the file was opened.
+            let Ok(message) = message else { break };
+            let is_wanted = origin(&message).is_some_and(|found| (found.0, found.1) == (node, output));
+            let Some(at) = captured(&message).filter(|_| is_wanted) else { continue };
+            let header = Header { at, sequence: message.sequence.into(), ..Header::default() };
+            let packet = codec.decode(&message.data, header).map_err(|reason| {
+                let reason = format!("stream {node}.{output}: {reason}");
+                ReplayError::File { path: self.path.clone(), reason }
+            })?;
+            if !visit(packet) {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// Session start, for nodes that use the civil time; `None` in a file of another program.

@@ -75,6 +75,21 @@ pub fn pair() -> std::io::Result<(OwnedFd, OwnedFd)> {
     Ok(socketpair(family, kind, SocketFlags::CLOEXEC, None)?)
 }
 
+/// End of a link that the parent of this process passed as standard input, which is empty afterwards;
+/// `None` if standard input is something else.
+///
+/// # Errors
+/// The error of the system.
+pub fn inherited() -> std::io::Result<Option<OwnedFd>> {
+    let stdin = std::io::stdin();
+    if rustix::net::sockopt::socket_type(&stdin) != Ok(SocketType::SEQPACKET) {
+        return Ok(None);
+    }
+    let socket = rustix::io::fcntl_dupfd_cloexec(&stdin, 3)?;
+    rustix::stdio::dup2_stdin(&std::fs::File::open("/dev/null")?)?;
+    Ok(Some(socket))
+}
+
 impl LocalLink {
     /// Starts the link over one end of a [`pair`], and a thread for what arrives, which is named
     /// after `peer`.

@@ -55,14 +55,8 @@ impl Process {
         else {
             return Err(wrong("it is not a partition, an incarnation and a time"));
         };
-        let stdin = io::stdin();
-        let kind = rustix::net::sockopt::socket_type(&stdin);
-        if kind != Ok(rustix::net::SocketType::SEQPACKET) {
-            return Err(wrong("standard input is not the connection to the main process"));
-        }
-        let socket = rustix::io::fcntl_dupfd_cloexec(&stdin, 3)?;
-        let empty = std::fs::File::open("/dev/null")?;
-        rustix::stdio::dup2_stdin(&empty)?;
+        let socket = local::inherited()?
+            .ok_or_else(|| wrong("standard input is not the connection to the main process"))?;
         Ok(Some(Self {
             partition: usize::try_from(partition)
                 .map_err(|_| wrong("the partition is too large"))?,

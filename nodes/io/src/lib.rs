@@ -2,6 +2,7 @@
 //!
 //! | node | purpose |
 //! |---|---|
+//! | [`AppSource`] | sends packets of the program that runs the graph |
 //! | [`WavSource`] | reads a sound file or a pipe, in real time or as fast as possible |
 //! | [`WavSink`] | writes a WAV file, or simulates a loudspeaker with one |
 //! | [`EventLog`] | writes one line per packet, as text or JSON |
@@ -19,6 +20,7 @@
 //!
 //! To add a node, write `src/<node>.rs` and add its three lines here.
 
+mod app_source;
 mod event_log;
 mod image_writer;
 mod imu_source;
@@ -38,6 +40,7 @@ mod video_writer;
 mod wav_sink;
 mod wav_source;
 
+pub use app_source::{AppInputError, AppInputs, AppSource};
 pub use event_log::{EventLog, EventLogParams, LogFormat};
 pub use image_writer::{ImageWriter, ImageWriterParams};
 pub use imu_source::{ImuSource, ImuSourceParams};
@@ -51,6 +54,7 @@ pub use wav_source::{Mix, Pace, WavSource, WavSourceParams};
 
 /// The nodes of this crate.
 pub const NODES: &[afferent_graph::NodeEntry] = &[
+    AppSource::def,
     afferent_graph::NodeDef::of::<EventLog>,
     afferent_graph::NodeDef::of::<ImageWriter>,
     afferent_graph::NodeDef::of::<ImuSource>,

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{Colorimetry, Image, PixelFormat};
 use crate::{
     WireMessage,
-    camera::{Geometry, geometry_fields},
+    camera::{Geometry, camera_definition, geometry_fields},
     wire::choice,
 };
 
@@ -70,7 +70,8 @@ string range
 ",
         geometry_fields!(),
         "bulk uint8[] rows
-"
+",
+        camera_definition!(),
     );
     type Meta = ImageMeta;
 

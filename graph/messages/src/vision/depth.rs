@@ -158,7 +158,8 @@ string kind
         "uint64[2] sizes # rows, columns
 uint8[2] dim_order
 bulk float32[] values
-"
+",
+        camera_definition!(),
     );
     type Meta = (String, String, Geometry, Matrix);
 

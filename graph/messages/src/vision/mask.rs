@@ -188,7 +188,8 @@ string[] labels
         geometry_fields!(),
         "uint64[2] sizes # rows, columns
 bulk uint8[] values
-"
+",
+        camera_definition!(),
     );
     type Meta = (String, String, Vec<String>, Geometry, [u64; 2]);
 
