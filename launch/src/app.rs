@@ -19,6 +19,7 @@ const NODES: &[&[NodeEntry]] = &[
     afferent_nodes_device::NODES,
     afferent_nodes_dialogue::NODES,
     afferent_nodes_io::NODES,
+    afferent_nodes_python::NODES,
     afferent_nodes_ros2::NODES,
     afferent_nodes_spatial::NODES,
     afferent_nodes_speech::NODES,

@@ -11,6 +11,7 @@
 """
 
 import os as _os
+import sys as _sys
 
 from ._afferent import Message, Model, Recording, Tokenizer, __version__, payload_types
 from .errors import (
@@ -54,6 +55,10 @@ __all__ = [
     "payload_types",
     "text",
 ]
+
+# Nodes in Python run in the interpreter of the program that starts their graph.
+if _sys.executable:
+    _os.environ.setdefault("AFFERENT_PYTHON", _sys.executable)
 
 if hasattr(_os, "register_at_fork"):
     from ._afferent import forked as _forked

@@ -79,8 +79,8 @@ class Node:
                 cx.send(self.out, pixels, like=cx.image)
 
     The process of the node calls `open` once, then `process` for each packet. A node without inputs
-    is a source: it is called as soon as its last call has asked for it, by `Context.resume` or
-    `Context.wake_at`, and ends with `Context.end`. The first line of its documentation is its summary.
+    is a source: it is called again and again, or when it asks for it with `Context.resume_at`, until it
+    calls `Context.end`. The first line of its documentation is its summary.
     """
 
     #: True if the node asks for calls without a packet, by `Context.resume` or `Context.wake_at`.
@@ -157,6 +157,7 @@ class Context:
         self.now_ns: int = call["now"]
         #: Input of the packet of this call; None for a call without one.
         self.port: Optional[str] = call.get("port")
+        self._at_ns: int = call["at"]
         self._answer: dict[str, Any] = {}
 
     def __getattr__(self, name: str) -> Optional[Message]:
@@ -198,7 +199,7 @@ class Context:
         if at is not None:
             at_ns = round(at * 1e9)
         else:
-            at_ns = self.packet.at_ns if self.packet is not None else self.now_ns
+            at_ns = self._at_ns
         if isinstance(value, Message):
             self._link.send(output, at_ns, message=value)
             return
@@ -224,8 +225,12 @@ class Context:
         """Asks for another call at once."""
         self._answer["resume"] = True
 
+    def resume_at(self, seconds: float) -> None:
+        """Asks for another call at this session time; packets wait until then."""
+        self._answer["resume_at"] = round(seconds * 1e9)
+
     def wake_at(self, seconds: float) -> None:
-        """Asks for a call at this session time."""
+        """Asks for a call at this session time, while packets continue."""
         self._answer["wake_at"] = round(seconds * 1e9)
 
     def end(self) -> None:

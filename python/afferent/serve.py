@@ -45,8 +45,9 @@ def last_line(error: BaseException, file: str) -> str:
     text = "".join(traceback.format_exception_only(error)).strip()
     if isinstance(error, SyntaxError):
         return f"line {error.lineno}: {error.__class__.__name__}: {error.msg}"
+    path = os.path.abspath(file)
     frames = traceback.extract_tb(error.__traceback__)
-    lines = [frame.lineno for frame in frames if os.path.samefile(frame.filename, file)] if frames else []
+    lines = [frame.lineno for frame in frames if os.path.abspath(frame.filename) == path]
     return f"line {lines[-1]}: {text}" if lines else text
 
 
@@ -58,7 +59,7 @@ def serve(link, cls, file: str) -> None:
         try:
             if "open" in message:
                 node = opened(link, cls, message["open"])
-                link.answer(json.dumps({"opened": True}))
+                link.answer(json.dumps("opened"))
                 continue
             call = message["call"]
             named = {node._inputs[port]: packet for port, packet in packets}

@@ -183,6 +183,11 @@ impl<'c> Cx<'c> {
         packets.filter_map(|packet| Some((packet.header.at, packet.get()?)))
     }
 
+    /// Matches of the secondary inputs, of any type.
+    pub fn joined(&self) -> &[Joined] {
+        &self.caller.context.joined
+    }
+
     /// Mutable value on `port`: in place for the last holder, otherwise a copy.
     ///
     /// Only the packet of the call can be taken; matches are read.
