@@ -25,10 +25,13 @@ pub(crate) enum NewCommand {
 pub(crate) struct NewNodeArgs {
     /// Name of the node in graph files, such as noise_gate
     name: String,
+    /// Write it in Python: a file NAME.py for the node `python`
+    #[arg(long, conflicts_with = "shape")]
+    python: bool,
     /// Role of the node in a graph
     #[arg(long, value_enum, default_value_t = Shape::Step)]
     shape: Shape,
-    /// Folder of the crate
+    /// Folder of the crate, or of the file in Python
     #[arg(long = "crate", value_name = "FOLDER", default_value = ".")]
     folder: PathBuf,
 }
@@ -51,7 +54,10 @@ pub(crate) fn new(app: &App, command: &NewCommand) -> anyhow::Result<ExitCode> {
 }
 
 fn new_node(app: &App, args: &NewNodeArgs) -> anyhow::Result<ExitCode> {
-    let NewNodeArgs { name, shape, folder } = args;
+    let NewNodeArgs { name, shape, folder, python } = args;
+    if *python {
+        return new_python_node(name, folder);
+    }
     check(name, *shape)?;
     if app.catalog().node(name).is_some() {
         crate::log::warning(format_args!(
@@ -82,6 +88,22 @@ fn new_node(app: &App, args: &NewNodeArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+fn new_python_node(name: &str, folder: &Path) -> anyhow::Result<ExitCode> {
+    check_letters(name)?;
+    let file = folder.join(format!("{name}.py"));
+    ensure!(!file.exists(), "{} already exists", file.display());
+    let text = include_str!("new/node.py.txt");
+    let text = text.replace("{name}", name).replace("{Name}", &type_name(name));
+    fs::write(&file, text).with_context(|| cannot("write", &file))?;
+    let path = file.display();
+    crate::print(&format!(
+        "wrote {path}\n\nNext: change its ports, parameters and the method process, look at its contract \
+         with\n`afferent nodes python --set file={path}`, and use it in a graph:\n\n    \
+         {name}: {{use: python, params: {{file: {name}.py, gain: 0.5}}, in: microphone.audio}}\n"
+    ))?;
+    Ok(ExitCode::SUCCESS)
+}
+
 fn cannot(verb: &str, path: &Path) -> String {
     format!("cannot {verb} {}", path.display())
 }
@@ -93,12 +115,17 @@ const RESERVED: &str = "abstract as async await become box break const continue 
     pub ref return self static struct super trait true try type typeof unsafe unsized use virtual \
     where while yield lib main alloc core std afferent_core afferent_graph";
 
-fn check(name: &str, shape: Shape) -> anyhow::Result<()> {
+fn check_letters(name: &str) -> anyhow::Result<()> {
     ensure!(
         name.starts_with(|c: char| c.is_ascii_lowercase())
             && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_'),
         "{name:?} cannot be the name of a node: use lower-case letters, digits and \"_\""
     );
+    Ok(())
+}
+
+fn check(name: &str, shape: Shape) -> anyhow::Result<()> {
+    check_letters(name)?;
     ensure!(!is_reserved(name), "{name:?} cannot be the name of a node: it is reserved in Rust");
     let type_name = type_name(name);
     let code = template(shape).lines().filter(|line| !line.trim_start().starts_with("//"));

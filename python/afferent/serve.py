@@ -80,7 +80,8 @@ def opened(link, cls, options: dict):
     link.set_ports(*types, options["layouts"])
     node = cls()
     node.name, node._inputs, node._outputs = options["name"], inputs, outputs
-    for name, value in options["params"].items():
+    defaults = {param["name"]: getattr(cls, param["name"]).default for param in cls.describe()["params"]}
+    for name, value in {**defaults, **options["params"]}.items():
         setattr(node, name, value)
     node.open()
     return node

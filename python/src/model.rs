@@ -189,6 +189,29 @@ impl Model {
         Ok((output, times))
     }
 
+    /// Runs a method `runs` times on the same inputs and returns the seconds of each run, without
+    /// those of Python.
+    #[pyo3(signature = (*inputs, method="forward", runs=100))]
+    fn time<'py>(
+        &self,
+        py: Python<'py>,
+        inputs: &Bound<'py, PyTuple>,
+        method: &str,
+        runs: usize,
+    ) -> PyResult<Vec<f64>> {
+        let arguments = self.arguments(inputs, method)?;
+        let inputs = arguments.iter().map(Argument::input).collect::<PyResult<Vec<_>>>()?;
+        py.detach(|| {
+            let mut model = lock(&self.model);
+            let run = |_| {
+                let start = Instant::now();
+                model.run(method, &inputs).map_err(|error| error::model(&error))?;
+                Ok(start.elapsed().as_secs_f64())
+            };
+            (0..runs).map(run).collect()
+        })
+    }
+
     /// Runs a method once and returns its profile as bytes of an ETDump, for ExecuTorch's Inspector.
     #[pyo3(signature = (*inputs, method="forward"))]
     fn etdump<'py>(
@@ -241,19 +264,7 @@ impl Model {
         method: &str,
         times: Option<Times<'_>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        not_forked()?;
-        let contract = self.method(method)?;
-        if inputs.len() != contract.inputs.len() {
-            let (found, needed) = (inputs.len(), contract.inputs.len());
-            let counted = if needed == 1 { "1 input" } else { &format!("{needed} inputs") };
-            return Err(error::argument(format!("{method} takes {counted}, not {found}")));
-        }
-        let specs = contract.inputs.iter();
-        let arguments = inputs.iter().zip(specs).enumerate().map(|(index, (value, spec))| {
-            let argument = Argument::read(&value, spec.as_ref().map(|spec| spec.dtype));
-            argument.and_then(|argument| fits(index, argument, spec.as_ref()))
-        });
-        let arguments = arguments.collect::<PyResult<Vec<_>>>()?;
+        let arguments = self.arguments(inputs, method)?;
         let inputs = arguments.iter().map(Argument::input).collect::<PyResult<Vec<_>>>()?;
         // The lock is taken without the interpreter, which its holder waits for.
         let values = py.detach(|| {
@@ -280,6 +291,27 @@ impl Model {
             Python::attach(|py| results(py, &outputs).map(Bound::unbind))
         });
         Ok(values?.into_bound(py))
+    }
+
+    /// Arguments of a call, with the number and the types that the method takes.
+    fn arguments<'py>(
+        &self,
+        inputs: &Bound<'py, PyTuple>,
+        method: &str,
+    ) -> PyResult<Vec<Argument<'py>>> {
+        not_forked()?;
+        let contract = self.method(method)?;
+        if inputs.len() != contract.inputs.len() {
+            let (found, needed) = (inputs.len(), contract.inputs.len());
+            let counted = if needed == 1 { "1 input" } else { &format!("{needed} inputs") };
+            return Err(error::argument(format!("{method} takes {counted}, not {found}")));
+        }
+        let specs = contract.inputs.iter();
+        let arguments = inputs.iter().zip(specs).enumerate().map(|(index, (value, spec))| {
+            let argument = Argument::read(&value, spec.as_ref().map(|spec| spec.dtype));
+            argument.and_then(|argument| fits(index, argument, spec.as_ref()))
+        });
+        arguments.collect()
     }
 
     fn method(&self, name: &str) -> PyResult<&Method> {

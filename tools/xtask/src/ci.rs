@@ -6,7 +6,7 @@ use anyhow::{Context, Result, ensure};
 
 use crate::{
     command::{self, cargo, is_installed, program, root},
-    dist, embedding, readme,
+    dist, embedding, python, readme,
 };
 
 /// One check.
@@ -43,6 +43,7 @@ const STEPS: &[Step] = &[
         set: Set::Full,
         run: readme::check,
     },
+    Step { name: "python", what: "wheel in a fresh environment", set: Set::Full, run: python::check },
     Step { name: "scenarios", what: "pipelines/scenarios", set: Set::Full, run: scenarios },
     Step {
         name: "budgets",

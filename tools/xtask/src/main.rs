@@ -14,6 +14,7 @@ mod ci;
 mod command;
 mod dist;
 mod embedding;
+mod python;
 mod readme;
 mod size;
 

@@ -1,0 +1,81 @@
+"""Times a hop from one node in Python to the next, by the size of the arrays that a NumPy program fills
+anew for each message.
+
+python node_hop.py [MESSAGES]
+"""
+
+import pathlib
+import statistics
+import sys
+import tempfile
+import textwrap
+
+import afferent
+
+CODE = """
+    import time
+
+    import numpy as np
+
+    import afferent
+
+    class Sender(afferent.Node):
+        out = afferent.Out("vision/Image")
+        width = afferent.Param(32, "Pixels in a row.", range=(1, 4096))
+        height = afferent.Param(32, "Rows.", range=(1, 4096))
+        messages = afferent.Param(200, "Messages.", range=(1, 1_000_000))
+
+        def open(self):
+            self.sent = 0
+            self.pixels = np.empty((self.height, self.width), np.uint8)
+
+        def process(self, cx):
+            if self.sent == self.messages:
+                return cx.end()
+            self.sent += 1
+            self.pixels.fill(self.sent % 250)
+            # The time of the send travels in the name of the frame.
+            cx.send(self.out, self.pixels, at=self.sent / 100, frame_id=str(time.monotonic_ns()))
+            cx.resume_at(cx.now + 0.01)
+
+    class Receiver(afferent.Node):
+        image = afferent.In("vision/Image")
+        out = afferent.Out("text/Text")
+
+        def process(self, cx):
+            received = time.monotonic_ns()
+            assert cx.image.data[0, 0] == cx.image.data[-1, -1]
+            cx.send(self.out, str(received - int(cx.image.frame_id)))
+"""
+
+
+def hop(folder, width, height, messages):
+    """Median time of a hop, in milliseconds."""
+    file = folder / "nodes.py"
+    file.write_text(textwrap.dedent(CODE))
+    size = {"width": width, "height": height, "messages": messages}
+    graph = afferent.Graph.from_nodes(
+        {
+            "sender": {"use": "python", "params": {"file": file, "class": "Sender", **size}},
+            "receiver": {
+                "use": "python",
+                "params": {"file": file, "class": "Receiver"},
+                "in": "sender.out",
+            },
+        }
+    )
+    times = []
+    graph.run(on={"receiver.out": lambda message: times.append(int(message.text) / 1e6)})
+    # The first messages touch new memory.
+    return statistics.median(times[len(times) // 5 :])
+
+
+def main():
+    messages = int(sys.argv[1]) if len(sys.argv) > 1 else 200
+    with tempfile.TemporaryDirectory() as folder:
+        for width, height in ((32, 32), (640, 480), (1920, 3240)):
+            time = hop(pathlib.Path(folder), width, height, messages)
+            print(f"{width * height / 1e6:6.3f} MB: {time:.3f} ms")
+
+
+main()
