@@ -24,6 +24,7 @@ const NODES: &[&[NodeEntry]] = &[
     afferent_nodes_spatial::NODES,
     afferent_nodes_speech::NODES,
     afferent_nodes_vision::NODES,
+    afferent_nodes_web::NODES,
 ];
 
 /// Builder of a program that runs graphs.
@@ -50,7 +51,8 @@ impl App {
         let app = NODES.iter().fold(Self::empty(), |app, list| app.nodes(list));
         let app = app
             .service(afferent_nodes_ros2::Sessions::default())
-            .service(afferent_nodes_io::AppInputs::default());
+            .service(afferent_nodes_io::AppInputs::default())
+            .service(afferent_nodes_web::Web::default());
         #[cfg(feature = "vulkan")]
         let app = app.gpu(afferent_gpu::GpuOptions::from_env());
         #[cfg(feature = "xnnpack")]

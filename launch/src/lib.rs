@@ -10,6 +10,7 @@
 //! | `app` | the builder |
 //! | `run`, `replay`, `test`, `top`, `graph_file`, `nodes`, `new`, `devices`, `doctor`, `keys`, `models`, `up`, `package`, `memory`, `model` | one command each |
 //! | `serve` | figures over HTTP, for `top` and Prometheus |
+//! | `live` | the running graph on a page |
 //! | `log` | lines on standard error |
 //! | `placement` | options of machines and processes |
 //! | `output`, `table` | files and text that commands write |
@@ -19,6 +20,7 @@ mod devices;
 mod doctor;
 mod graph_file;
 mod keys;
+mod live;
 mod log;
 #[cfg(feature = "scene-memory")]
 mod memory;

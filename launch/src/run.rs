@@ -12,6 +12,7 @@ use std::{
 
 use afferent_engine::{ClockKind, Observer, Report, RunError, RunOptions, Session, Threads};
 use afferent_graph::{ParamValue, SessionStart, read_duration};
+use afferent_nodes_web::Web;
 use afferent_record::{RecordOptions, Recorder, TraceFile, Waterfall};
 use afferent_spec::{Checked, CheckedGraph, CheckedNode, FileUse, Origin, counted};
 use anyhow::{Context, bail, ensure};
@@ -20,6 +21,7 @@ use clap::Args;
 use crate::{
     App,
     graph_file::GraphFile,
+    live::{self, Live},
     log,
     output::{Output, cannot_write},
     placement::PlacementArgs,
@@ -68,6 +70,16 @@ pub(crate) struct RunArgs {
         default_missing_value = ADDRESS
     )]
     serve: Option<String>,
+    /// Show the running graph on a page: figures, conversation, sound, images; also the address of the
+    /// page of the nodes web_microphone, web_speaker and web_camera
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = live::ADDRESS
+    )]
+    live: Option<String>,
     /// Use a virtual clock: paced sources run as fast as the machine can, and the result is the
     /// same in every run
     #[arg(long = "virtual")]
@@ -111,6 +123,8 @@ pub(crate) fn run(app: App, args: &RunArgs) -> anyhow::Result<ExitCode> {
     let start = clock.session_start();
     let start = spread.as_ref().map_or(Ok(start), |spread| spread.session_start(start))?;
     let app = app.service(start);
+    let web = args.live.as_deref().map_or_else(Web::default, Web::new);
+    let app = app.service(web.clone());
     let witnesses = Witnesses::new(args, &checked, start, &role)?;
     let options = RunOptions {
         threads: if args.single_thread { Threads::Single } else { Threads::Auto },
@@ -120,8 +134,16 @@ pub(crate) fn run(app: App, args: &RunArgs) -> anyhow::Result<ExitCode> {
         observers: witnesses.observers(),
         ..RunOptions::default()
     };
+    // The page is there before the first packet.
+    if let Some(live) = &witnesses.live {
+        let address = web.show(live.clone())?;
+        log::progress(format_args!("live view at http://{address}/"));
+    }
     let running =
         Running::start(&app, &checked.graph, options, spread, start, witnesses.waterfall.as_ref())?;
+    if let Some(live) = &witnesses.live {
+        live.read_figures_by(running.read_figures());
+    }
     let ran = drive(running, listener, is_main);
     let is_recorded = witnesses.finish();
     let (report, failed) = ran?;
@@ -242,6 +264,7 @@ struct Witnesses {
     recorder: Option<Arc<Recorder>>,
     trace: Option<(PathBuf, Arc<TraceFile>)>,
     waterfall: Option<Arc<Waterfall>>,
+    live: Option<Arc<Live>>,
 }
 
 impl Witnesses {
@@ -272,10 +295,14 @@ impl Witnesses {
             let trace = TraceFile::create(&path, graph).with_context(|| cannot_write(&path))?;
             anyhow::Ok((path, trace))
         };
+        let waterfall = Waterfall::new(graph);
+        let is_shown = args.live.is_some() && role.is_main();
+        let live = is_shown.then(|| Live::start(graph, waterfall.clone())).transpose()?;
         Ok(Self {
+            live,
             recorder: args.record.as_ref().map(record).transpose()?,
             trace: args.trace.as_ref().map(trace).transpose()?,
-            waterfall: Waterfall::new(graph),
+            waterfall,
         })
     }
 
@@ -283,13 +310,17 @@ impl Witnesses {
         let recorder = self.recorder.iter().map(|recorder| recorder.clone() as Arc<dyn Observer>);
         let trace = self.trace.iter().map(|(_, trace)| trace.clone() as Arc<dyn Observer>);
         let waterfall = self.waterfall.iter().map(|times| times.clone() as Arc<dyn Observer>);
-        recorder.chain(trace).chain(waterfall).collect()
+        let live = self.live.iter().map(|live| live.clone() as Arc<dyn Observer>);
+        recorder.chain(trace).chain(waterfall).chain(live).collect()
     }
 
     /// Closes the files and prints their contents to standard error. Returns false if one of them
     /// could not be written.
     fn finish(&self) -> bool {
         let mut is_written = true;
+        if let Some(live) = &self.live {
+            live.end();
+        }
         if let Some(report) = self.recorder.as_ref().map(|recorder| recorder.finish()) {
             let (written, dropped) = (report.written(), report.dropped());
             let (path, bytes) = (report.path.display(), report.bytes);

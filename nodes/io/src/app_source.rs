@@ -8,10 +8,10 @@ use std::{
 
 use afferent_graph::{
     Cx, DynNode, NodeDef, NodeError, NodeFactory, NodeSpec, OpenCx, Packet, ParamKind, ParamSpec,
-    ParamValue, ParamValues, PayloadType, PortId, PortKind, PortSpec, Service, Timestamp, Weight,
+    ParamValue, ParamValues, PayloadType, PortId, PortKind, PortSpec, Service, Timestamp,
 };
 use afferent_messages::PAYLOADS;
-use crossbeam::channel::{Receiver, RecvTimeoutError, SendTimeoutError, Sender, bounded};
+use crossbeam::channel::{Receiver, SendTimeoutError, Sender, TryRecvError, bounded};
 
 /// Source that sends the packets of the program which runs the graph.
 ///
@@ -25,7 +25,7 @@ use crossbeam::channel::{Receiver, RecvTimeoutError, SendTimeoutError, Sender, b
 /// A packet without a timestamp gets the time at which the node sends it. Timestamps must not
 /// decrease. The stream ends when the program closes the input.
 ///
-/// Latency: that of a thread which wakes up.
+/// Latency: up to 2 ms.
 #[derive(Debug, Clone, Default)]
 pub struct AppSource {
     /// Payload type; `None` until the parameters are known.
@@ -35,8 +35,8 @@ pub struct AppSource {
 /// Packets that can wait for a node.
 const CAPACITY: usize = 64;
 
-/// Longest time that the node waits in a call, so that the figures of its thread can be read.
-const WAIT: Duration = Duration::from_millis(20);
+/// Time between two looks for packets.
+const POLL: Duration = Duration::from_millis(2);
 
 /// Inputs of the nodes `app_source` of a graph, by the name of the node. Clones share them.
 #[derive(Clone, Default)]
@@ -184,10 +184,9 @@ impl NodeFactory for AppSource {
         });
         NodeSpec {
             summary: "Sends packets of the program that runs the graph.".into(),
-            latency: "that of a thread which wakes up".into(),
+            latency: "up to 2 ms".into(),
             outputs: outputs.collect(),
             params: vec![param],
-            weight: Weight::Heavy,
             ..NodeSpec::new("app_source", &[])
         }
     }
@@ -214,7 +213,7 @@ struct Source {
 
 impl DynNode for Source {
     fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
-        match self.packets.recv_timeout(WAIT) {
+        match self.packets.try_recv() {
             Ok(AppPacket { mut packet, has_time }) => {
                 if !has_time {
                     packet.header.at = cx.now();
@@ -224,8 +223,8 @@ impl DynNode for Source {
                 cx.send_packet(PortId::at(0), packet);
                 cx.resume();
             }
-            Err(RecvTimeoutError::Timeout) => cx.resume_at(cx.now()),
-            Err(RecvTimeoutError::Disconnected) => cx.end(),
+            Err(TryRecvError::Empty) => cx.resume_at(cx.now() + POLL),
+            Err(TryRecvError::Disconnected) => cx.end(),
         }
         Ok(())
     }

@@ -5,15 +5,10 @@ use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
 use afferent_graph::{
     AnyPayload, Cx, Field, Node, NodeError, OpenCx, Packet, Port, Timestamp, Weight, params, ports,
 };
-use afferent_messages::{Affine, Image, PixelFormat};
-use afferent_simd::{
-    Isa,
-    image::{Channels, Order, Plan, Sampling, Source, Target},
-};
-use jpeg_encoder::{ColorType, Encoder};
+use afferent_messages::Image;
 use serde::Serialize;
 
-use crate::pixels::{source_of, with_planes};
+use crate::JpegWriter;
 
 mod server;
 
@@ -60,10 +55,7 @@ params! {
 pub struct Preview {
     params: PreviewParams,
     server: Server,
-    /// Tables for the last kind of images.
-    plan: Option<(Source, Plan)>,
-    /// Red, green, blue of the last image.
-    pixels: Vec<u8>,
+    writer: JpegWriter,
     last: Option<Timestamp>,
 }
 
@@ -80,50 +72,6 @@ impl Preview {
     /// Address of the page.
     pub fn address(&self) -> SocketAddr {
         self.server.address()
-    }
-
-    /// Encodes an image as JPEG.
-    fn encode(&mut self, image: &Image) -> Result<Vec<u8>, String> {
-        let source = source_of(image)?;
-        if self.plan.as_ref().is_none_or(|(known, _)| *known != source) {
-            self.plan = Some((source, self.plan_for(source)?));
-        }
-        let Some((_, plan)) = &mut self.plan else { return Ok(Vec::new()) };
-        let (width, height) = (plan.target().width, plan.target().height);
-        self.pixels.resize(width * height * PixelFormat::Rgb8.pixel_bytes(), 0);
-        let pixels = &mut self.pixels;
-        let run = with_planes(image, |planes| plan.run(Isa::best(), planes, pixels));
-        run.map_err(|error| error.to_string())?;
-        let mut file = Vec::new();
-        let side = |side: usize| u16::try_from(side).map_err(|error| error.to_string());
-        let (width, height) = (side(width)?, side(height)?);
-        let encoder = Encoder::new(&mut file, self.params.quality as u8);
-        let encoded = encoder.encode(&self.pixels, width, height, ColorType::Rgb);
-        encoded.map_err(|error| error.to_string())?;
-        Ok(file)
-    }
-
-    fn plan_for(&self, source: Source) -> Result<Plan, String> {
-        let longest = source.width.max(source.height) as f64;
-        let scale = (f64::from(self.params.max_size) / longest).min(1.0);
-        let scaled = |side: usize| ((side as f64 * scale).round() as usize).max(1);
-        let target = Target {
-            width: scaled(source.width),
-            height: scaled(source.height),
-            channels: Channels::Rgb,
-            order: Order::Nhwc,
-            pad: 0.0,
-            scale: 1.0,
-            mean: [0.0; 3],
-            std: [1.0; 3],
-        };
-        let to_source = [
-            source.width as f64 / target.width as f64,
-            source.height as f64 / target.height as f64,
-        ];
-        let to_source = Affine::scale_and_shift(to_source, [0.0; 2]);
-        let plan = Plan::new(source, target, to_source.0, Sampling::Bilinear);
-        plan.map_err(|error| error.to_string())
     }
 }
 
@@ -161,7 +109,8 @@ impl Node for Preview {
             ),
         })?;
         tracing::info!("images at http://{}/", server.address());
-        Ok(Self { params, server, plan: None, pixels: Vec::new(), last: None })
+        let writer = JpegWriter::new(params.max_size, params.quality as u8);
+        Ok(Self { params, server, writer, last: None })
     }
 
     fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
@@ -188,7 +137,7 @@ impl Node for Preview {
             return Ok(());
         };
         let fault = |reason| NodeError::InvalidInput { port: Self::IMAGES.name().into(), reason };
-        let file = self.encode(image).map_err(fault)?;
+        let file = self.writer.write(image).map_err(fault)?;
         self.server.show(file);
         Ok(())
     }

@@ -1,0 +1,18 @@
+//! Small server of pages and WebSockets, for people who look at a running graph.
+//!
+//! Each connection has a thread; number, time and length are limited, so a client cannot block the
+//! graph, its end, or other clients. Requests that pages of other sites make are refused.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `server` | [`Server`], which answers by a [`Site`] |
+//! | `request` | the head of a request, and the checks of `Host` and `Origin` |
+//! | `socket` | [`Socket`], a WebSocket |
+
+mod request;
+mod server;
+mod socket;
+
+pub use request::Request;
+pub use server::{Page, Server, Site};
+pub use socket::{Received, Socket, SocketClosed};

@@ -1,0 +1,247 @@
+//! The server, and the interface of what it serves.
+
+use std::{
+    borrow::Cow,
+    io::{self, BufReader, Read, Write},
+    net::{IpAddr, SocketAddr, TcpListener, TcpStream},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+use tungstenite::handshake::derive_accept_key;
+
+use crate::{Request, Socket, request::MAX_HEAD};
+
+/// Largest number of connections at a time.
+const MAX_CONNECTIONS: usize = 64;
+
+/// Longest wait for a client.
+const LIMIT: Duration = Duration::from_secs(5);
+
+/// What a server serves. Called on the threads of connections.
+pub trait Site: Send + Sync + 'static {
+    /// The page at the path of `request`; `None` if there is none.
+    fn page(&self, request: &Request) -> Option<Page>;
+
+    /// Talks to the client of a WebSocket until it ends. `stops` is true when the server ends.
+    fn talk(&self, request: &Request, socket: Socket, stops: &AtomicBool);
+}
+
+/// A page, or another file.
+#[derive(Debug, Clone)]
+pub struct Page {
+    /// Media type, such as `text/html; charset=utf-8`.
+    pub kind: &'static str,
+    /// Content.
+    pub body: Cow<'static, [u8]>,
+}
+
+/// A server, until it is dropped.
+pub struct Server {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+struct Shared {
+    site: Arc<dyn Site>,
+    stops: AtomicBool,
+    connections: AtomicUsize,
+}
+
+impl Server {
+    /// Listens at `address`, `HOST:PORT`; port 0 takes a free one.
+    ///
+    /// # Errors
+    /// The error of the system.
+    pub fn start(address: &str, site: Arc<dyn Site>) -> io::Result<Self> {
+        let listener = TcpListener::bind(address)?;
+        let address = listener.local_addr()?;
+        let (stops, connections) = (AtomicBool::new(false), AtomicUsize::new(0));
+        let shared = Arc::new(Shared { site, stops, connections });
+        let served = shared.clone();
+        let thread = thread::Builder::new().name("web".to_owned()).spawn(move || {
+            for stream in listener.incoming() {
+                if served.stops.load(Ordering::Acquire) {
+                    return;
+                }
+                // The process may have too many open files or threads, perhaps temporarily.
+                if stream.and_then(|stream| connect(stream, &served)).is_err() {
+                    thread::sleep(Duration::from_millis(200));
+                }
+            }
+        })?;
+        Ok(Self { address, shared, thread: Some(thread) })
+    }
+
+    /// Address of the server.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.shared.stops.store(true, Ordering::Release);
+        // The thread waits for a connection. If it cannot be reached, it is abandoned.
+        let mut address = self.address;
+        if address.ip().is_unspecified() {
+            address.set_ip(match address.is_ipv4() {
+                true => IpAddr::from([127, 0, 0, 1]),
+                false => IpAddr::from([0, 0, 0, 0, 0, 0, 0, 1]),
+            });
+        }
+        if TcpStream::connect_timeout(&address, Duration::from_secs(1)).is_ok() {
+            drop(self.thread.take().map(JoinHandle::join));
+        }
+    }
+}
+
+/// Counts a connection as long as it is alive.
+struct Counted(Arc<Shared>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.connections.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// Answers a connection on a thread of its own.
+fn connect(stream: TcpStream, shared: &Arc<Shared>) -> io::Result<()> {
+    let earlier = shared.connections.fetch_add(1, Ordering::AcqRel);
+    let counted = Counted(shared.clone());
+    if earlier >= MAX_CONNECTIONS {
+        // The client sees that the connection is closed.
+        return Ok(());
+    }
+    let answers = move || {
+        // The client may have disconnected.
+        drop(answer(stream, &counted.0));
+        drop(counted);
+    };
+    thread::Builder::new().name("web client".to_owned()).spawn(answers).map(drop)
+}
+
+fn answer(stream: TcpStream, shared: &Shared) -> io::Result<()> {
+    stream.set_read_timeout(Some(LIMIT))?;
+    stream.set_write_timeout(Some(LIMIT))?;
+    let request = Request::read(BufReader::new((&stream).take(MAX_HEAD)))?;
+    if request.is_foreign() {
+        let text = "requests of other pages are refused; use the address that the program printed\n";
+        return respond(&stream, "403 Forbidden", "text/plain", text.as_bytes());
+    }
+    if let Some(key) = &request.key {
+        let accept = derive_accept_key(key.as_bytes());
+        let head = format!(
+            "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+             Sec-WebSocket-Accept: {accept}\r\n\r\n"
+        );
+        (&stream).write_all(head.as_bytes())?;
+        shared.site.talk(&request, Socket::new(stream)?, &shared.stops);
+        return Ok(());
+    }
+    match (request.method.as_str(), shared.site.page(&request)) {
+        ("GET", Some(page)) => respond(&stream, "200 OK", page.kind, &page.body),
+        _ => respond(&stream, "404 Not Found", "text/plain", b"there is no such page\n"),
+    }
+}
+
+fn respond(mut stream: &TcpStream, status: &str, kind: &str, body: &[u8]) -> io::Result<()> {
+    let head = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n\
+         Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n",
+        body.len()
+    );
+    stream.write_all(&[head.as_bytes(), body].concat())
+}
+
+#[cfg(test)]
+mod tests {
+    use tungstenite::{Message, client::IntoClientRequest};
+
+    use super::*;
+    use crate::Received;
+
+    /// Answers every message with itself.
+    struct Echo;
+
+    impl Site for Echo {
+        fn page(&self, request: &Request) -> Option<Page> {
+            let body = Cow::Borrowed(b"hello".as_slice());
+            (request.path == "/").then_some(Page { kind: "text/plain", body })
+        }
+
+        fn talk(&self, _: &Request, mut socket: Socket, stops: &AtomicBool) {
+            while !stops.load(Ordering::Acquire) {
+                let sent = match socket.receive(Duration::from_millis(10)) {
+                    Ok(Some(Received::Text(text))) => socket.send_text(&text),
+                    Ok(Some(Received::Bytes(bytes))) => socket.send_bytes(bytes),
+                    Ok(None) => Ok(()),
+                    Err(_) => return,
+                };
+                if sent.is_err() {
+                    return;
+                }
+            }
+            socket.close("the end");
+        }
+    }
+
+    fn ask(server: &Server, request: &str) -> String {
+        let mut stream = TcpStream::connect(server.address()).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    }
+
+    #[test]
+    fn pages_are_served() {
+        let server = Server::start("127.0.0.1:0", Arc::new(Echo)).unwrap();
+        let found = ask(&server, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        assert!(found.starts_with("HTTP/1.1 200 OK") && found.ends_with("hello"), "{found}");
+        assert!(ask(&server, "GET /x HTTP/1.1\r\nHost: localhost\r\n\r\n").contains("404"));
+        assert!(ask(&server, "POST / HTTP/1.1\r\nHost: localhost\r\n\r\n").contains("404"));
+        assert!(ask(&server, "GET / HTTP/1.1\r\nHost: example.org\r\n\r\n").contains("403"));
+    }
+
+    #[test]
+    fn sockets_carry_messages_and_end_with_the_server() {
+        let server = Server::start("127.0.0.1:0", Arc::new(Echo)).unwrap();
+        let connect = |origin: Option<&str>| {
+            let mut request =
+                format!("ws://{}/live", server.address()).into_client_request().unwrap();
+            if let Some(origin) = origin {
+                request.headers_mut().insert("Origin", origin.parse().unwrap());
+            }
+            let stream = TcpStream::connect(server.address()).unwrap();
+            tungstenite::client(request, stream).map(|(socket, _)| socket)
+        };
+        assert!(connect(Some("http://example.org")).is_err(), "a page of another site");
+        let own = format!("http://{}", server.address());
+        let mut socket = connect(Some(&own)).unwrap();
+        for message in [Message::text("hi"), Message::binary(vec![1; 100_000])] {
+            socket.send(message.clone()).unwrap();
+            assert_eq!(socket.read().unwrap(), message);
+        }
+        let _silent: Vec<_> = (0..5).map(|_| connect(None).unwrap()).collect();
+        drop(server);
+        assert!(matches!(socket.read(), Ok(Message::Close(Some(_)))));
+    }
+
+    #[test]
+    fn more_connections_than_allowed_are_closed() {
+        let server = Server::start("127.0.0.1:0", Arc::new(Echo)).unwrap();
+        let idle: Vec<_> = (0..MAX_CONNECTIONS)
+            .map(|_| TcpStream::connect(server.address()).unwrap())
+            .collect();
+        thread::sleep(Duration::from_millis(100));
+        let mut refused = TcpStream::connect(server.address()).unwrap();
+        assert_eq!(refused.read(&mut [0]).unwrap_or(0), 0);
+        drop(idle);
+    }
+}

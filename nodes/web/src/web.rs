@@ -1,0 +1,176 @@
+//! The page of a program, and its devices.
+
+use std::{
+    borrow::Cow,
+    collections::BTreeMap,
+    net::SocketAddr,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        atomic::AtomicBool,
+        mpsc::Receiver,
+    },
+};
+
+use afferent_graph::{NodeError, Service};
+use afferent_web::{Page, Request, Server, Site, Socket};
+use serde_json::{Value, json};
+
+use crate::device::{Device, Kind};
+
+/// The page of a program: devices of the browser for nodes, and the live view of the graph.
+///
+/// It is served from the first device, or the live view, on. Clones share it.
+#[derive(Clone)]
+pub struct Web(Arc<Shared>);
+
+/// Talks to pages that show the running graph.
+pub trait LiveView: Send + Sync {
+    /// Talks to a client until it leaves, or `stops` is true.
+    fn talk(&self, request: &Request, socket: Socket, stops: &AtomicBool);
+}
+
+struct Shared {
+    /// Address to serve at, `HOST:PORT`.
+    bind: String,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    server: Option<Server>,
+    devices: BTreeMap<String, Arc<Device>>,
+    live: Option<Arc<dyn LiveView>>,
+}
+
+impl Service for Web {
+    const NAME: &'static str = "Web";
+    const HINT: &'static str = "add it with `App::service(Web::default())`";
+}
+
+impl Default for Web {
+    /// A page at [`Web::BIND`].
+    fn default() -> Self {
+        Self::new(Self::BIND)
+    }
+}
+
+impl Web {
+    /// Default address.
+    pub const BIND: &'static str = "127.0.0.1:8088";
+
+    /// A page at the address `bind`, `HOST:PORT`; port 0 takes a free one.
+    pub fn new(bind: impl Into<String>) -> Self {
+        Self(Arc::new(Shared { bind: bind.into(), state: Mutex::default() }))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Address of the page; starts its server.
+    ///
+    /// # Errors
+    /// [`NodeError::Device`] if the address cannot be used.
+    pub fn serve(&self) -> Result<SocketAddr, NodeError> {
+        let mut state = self.state();
+        if let Some(server) = &state.server {
+            return Ok(server.address());
+        }
+        let site = Arc::new(Pages(Arc::downgrade(&self.0)));
+        let server = Server::start(&self.0.bind, site).map_err(|error| NodeError::Device {
+            name: self.0.bind.clone(),
+            reason: format!(
+                "cannot serve the page: {error}; an address is written HOST:PORT, and port 0 takes a free \
+                 one"
+            ),
+        })?;
+        let address = server.address();
+        state.server = Some(server);
+        tracing::info!("page at http://{address}/");
+        Ok(address)
+    }
+
+    /// Serves a live view.
+    ///
+    /// # Errors
+    /// As [`Web::serve`].
+    pub fn show(&self, live: Arc<dyn LiveView>) -> Result<SocketAddr, NodeError> {
+        self.state().live = Some(live);
+        self.serve()
+    }
+
+    /// Offers a device to the page, by the name of its node, until the result is dropped.
+    pub(crate) fn offer(
+        &self,
+        name: &str,
+        kind: Kind,
+        settings: Value,
+    ) -> Result<Offered, NodeError> {
+        self.serve()?;
+        let (device, arrivals) = Device::new(kind, settings);
+        self.state().devices.insert(name.to_owned(), device.clone());
+        Ok(Offered { web: self.clone(), name: name.to_owned(), device, arrivals })
+    }
+}
+
+/// A device that the page offers.
+pub(crate) struct Offered {
+    web: Web,
+    name: String,
+    pub(crate) device: Arc<Device>,
+    pub(crate) arrivals: Receiver<Vec<u8>>,
+}
+
+impl Drop for Offered {
+    fn drop(&mut self) {
+        let mut state = self.web.state();
+        // A node that was started again has offered its own.
+        if state.devices.get(&self.name).is_some_and(|known| Arc::ptr_eq(known, &self.device)) {
+            state.devices.remove(&self.name);
+        }
+    }
+}
+
+/// Files of the page: path, media type, content.
+const FILES: &[(&str, &str, &str)] = &[
+    ("/", "text/html; charset=utf-8", include_str!("page/index.html")),
+    ("/style.css", "text/css; charset=utf-8", include_str!("page/style.css")),
+    ("/devices.js", "text/javascript; charset=utf-8", include_str!("page/devices.js")),
+    ("/live.js", "text/javascript; charset=utf-8", include_str!("page/live.js")),
+    ("/capture.js", "text/javascript; charset=utf-8", include_str!("page/capture.js")),
+];
+
+struct Pages(Weak<Shared>);
+
+impl Site for Pages {
+    fn page(&self, request: &Request) -> Option<Page> {
+        if let Some((_, kind, body)) = FILES.iter().find(|(path, ..)| *path == request.path) {
+            return Some(Page { kind, body: Cow::Borrowed(body.as_bytes()) });
+        }
+        if request.path != "/devices.json" {
+            return None;
+        }
+        let web = Web(self.0.upgrade()?);
+        let state = web.state();
+        let devices: Vec<_> =
+            state.devices.iter().map(|(name, device)| device.describe(name)).collect();
+        let text = json!({"devices": devices, "live": state.live.is_some()}).to_string();
+        Some(Page { kind: "application/json", body: Cow::Owned(text.into_bytes()) })
+    }
+
+    fn talk(&self, request: &Request, socket: Socket, stops: &AtomicBool) {
+        let Some(web) = self.0.upgrade().map(Web) else { return };
+        let (device, live) = {
+            let state = web.state();
+            let name = request.path.strip_prefix("/device/").unwrap_or_default();
+            (state.devices.get(name).cloned(), state.live.clone())
+        };
+        // The page must not keep the server alive.
+        drop(web);
+        match (device, live) {
+            (Some(device), _) => device.talk(socket, stops),
+            (None, Some(live)) if request.path == "/live" => live.talk(request, socket, stops),
+            _ => socket.close("there is no such device"),
+        }
+    }
+}
