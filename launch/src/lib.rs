@@ -116,7 +116,10 @@ impl App {
 
     /// Runs the command that `arguments` name, the first of which is the name of the program. Returns
     /// the exit status. Wrong arguments are explained on standard error.
-    pub fn run_command(self, arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> u8 {
+    pub fn run_command(
+        self,
+        arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>,
+    ) -> u8 {
         let Cli { verbosity, command } = match Cli::try_parse_from(arguments) {
             Ok(cli) => cli,
             Err(error) => {

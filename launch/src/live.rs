@@ -101,7 +101,9 @@ impl Live {
             for port in &node.def.outputs {
                 let every = match &*port.ty {
                     "vision/Image" => IMAGES_EVERY,
-                    "audio/Block" | "text/Text" | "speech/Transcript" | "speech/Event" => Duration::ZERO,
+                    "audio/Block" | "text/Text" | "speech/Transcript" | "speech/Event" => {
+                        Duration::ZERO
+                    }
                     _ => OTHERS_EVERY,
                 };
                 let every = i64::try_from(every.as_nanos()).unwrap_or(i64::MAX);
@@ -282,8 +284,11 @@ impl Showing {
         let (turns, earlier) = (waterfall.turns(), waterfall.earlier());
         let count = turns.len() + usize::try_from(earlier).unwrap_or(usize::MAX);
         if let Some(turn) = turns.last().filter(|_| count != self.turns) {
-            let stages: Vec<_> =
-                turn.stages.iter().map(|stage| json!([stage.output, stage.after_ms * 1e6])).collect();
+            let stages: Vec<_> = turn
+                .stages
+                .iter()
+                .map(|stage| json!([stage.output, stage.after_ms * 1e6]))
+                .collect();
             self.live.tell_json(&json!({"turn": {"stages": stages}}));
         }
         self.turns = count;

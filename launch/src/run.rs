@@ -134,15 +134,13 @@ pub(crate) fn run(app: App, args: &RunArgs) -> anyhow::Result<ExitCode> {
         observers: witnesses.observers(),
         ..RunOptions::default()
     };
-    // The page is there before the first packet.
-    if let Some(live) = &witnesses.live {
-        let address = web.show(live.clone())?;
-        log::progress(format_args!("live view at http://{address}/"));
-    }
+    // The page is served before the first packet, and an address that is taken is an error.
+    let page = witnesses.live.as_ref().map(|live| web.show(live.clone())).transpose()?;
     let running =
         Running::start(&app, &checked.graph, options, spread, start, witnesses.waterfall.as_ref())?;
-    if let Some(live) = &witnesses.live {
+    if let (Some(live), Some(address)) = (&witnesses.live, page) {
         live.read_figures_by(running.read_figures());
+        log::progress(format_args!("live view at http://{address}/"));
     }
     let ran = drive(running, listener, is_main);
     let is_recorded = witnesses.finish();

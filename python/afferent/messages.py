@@ -39,6 +39,13 @@ def image(
     and the type; OpenCV has `format="bgr8"`.
     """
     pixels = np.asarray(pixels)
+    return Message(
+        "vision/Image", at=at, data=pixels, frame_id=frame_id, **image_fields(pixels, format)
+    )
+
+
+def image_fields(pixels: np.ndarray, format: Optional[str] = None) -> dict:
+    """Fields of an image of an array of rows: its format by the shape and the type, and its meaning."""
     if format is None:
         channels = pixels.shape[2] if pixels.ndim == 3 else 1
         format = _FORMATS.get((channels, pixels.dtype.name))
@@ -48,7 +55,7 @@ def image(
                 f"an image of shape {pixels.shape} and type {pixels.dtype} has no format; rows "
                 f"of pixels have {shapes}"
             )
-    return Message("vision/Image", at=at, data=pixels, format=format, frame_id=frame_id, **_MEANING)
+    return {"format": format, **_MEANING}
 
 
 #: Fields of an image that say how its pixels are meant, as those of a new image.

@@ -6,6 +6,7 @@ import re
 from typing import Any, Optional, Union
 
 from ._afferent import Message
+from .messages import image_fields
 
 __all__ = ["Context", "In", "Node", "Out", "Param"]
 
@@ -213,12 +214,7 @@ class Context:
             fields = {"is_last": True, **fields, "text": value}
             value = None
         elif port.type == "vision/Image" and value is not None and "format" not in fields:
-            from .messages import image
-
-            message = image(value)
-            fields = {**message.fields(), **fields}
-            for name in ("width", "height", "row_stride"):
-                del fields[name]
+            fields = {**image_fields(value), **fields}
         self._link.send(output, at_ns, data=value, values=fields)
 
     def resume(self) -> None:

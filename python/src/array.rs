@@ -296,7 +296,8 @@ fn narrowed(array: &PyReadonlyArrayDyn<'_, f32>) -> PyResult<Tensor> {
     let elements: Vec<u8> =
         elements.flat_map(|value| bf16::from_f32(*value).to_bits().to_ne_bytes()).collect();
     let order: Vec<u8> = (0..array.ndim()).map(|dim| dim as u8).collect();
-    Tensor::from_bytes(ScalarType::BFloat16, array.shape(), &order, &elements).map_err(error::argument)
+    Tensor::from_bytes(ScalarType::BFloat16, array.shape(), &order, &elements)
+        .map_err(error::argument)
 }
 
 /// Reads a number or `None`.

@@ -202,12 +202,7 @@ impl Writer {
         items.iter().try_for_each(|item| self.value(&field.ty, Some(item), place))
     }
 
-    fn value(
-        &mut self,
-        ty: &Type,
-        value: Option<&Bound<'_, PyAny>>,
-        place: &str,
-    ) -> PyResult<()> {
+    fn value(&mut self, ty: &Type, value: Option<&Bound<'_, PyAny>>, place: &str) -> PyResult<()> {
         match ty {
             Type::Scalar(scalar) => self.scalar(*scalar, value, place),
             Type::Text => {

@@ -82,7 +82,8 @@ impl Graph {
             item.set_item("use", &*node.def.name)?;
             for (name, kind) in [("inputs", PortKind::Input), ("outputs", PortKind::Output)] {
                 let ports = PyDict::new(py);
-                let all = if kind == PortKind::Input { &node.def.inputs } else { &node.def.outputs };
+                let all =
+                    if kind == PortKind::Input { &node.def.inputs } else { &node.def.outputs };
                 all.iter().try_for_each(|port| ports.set_item(&*port.name, &*port.ty))?;
                 item.set_item(name, ports)?;
             }
@@ -354,9 +355,7 @@ impl Outputs {
         if !self.graph.iter().any(|output| known(output) == name) {
             let names: Vec<_> = self.graph.iter().map(known).collect();
             let names = names.join(", ");
-            return Err(error::argument(format!(
-                "there is no output {name:?}; there are {names}"
-            )));
+            return Err(error::argument(format!("there is no output {name:?}; there are {names}")));
         }
         let queue = Arc::new(Queue {
             name: name.to_owned(),

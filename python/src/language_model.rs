@@ -35,8 +35,7 @@ impl Tokenizer {
     /// Tokens of `text`. With `special`, names of control tokens in the text become these tokens.
     #[pyo3(signature = (text, *, special=false))]
     fn encode(&self, text: &str, special: bool) -> PyResult<Vec<u32>> {
-        let tokens =
-            if special { self.0.encode_with_special(text) } else { self.0.encode(text) };
+        let tokens = if special { self.0.encode_with_special(text) } else { self.0.encode(text) };
         tokens.map_err(|error| error::text(&error))
     }
 
@@ -85,8 +84,7 @@ impl LanguageModel {
         tokenizer: Option<PathBuf>,
         threads: usize,
     ) -> PyResult<Self> {
-        let options =
-            ModelOptions { workers: pool::workers(threads), ..app().models().clone() };
+        let options = ModelOptions { workers: pool::workers(threads), ..app().models().clone() };
         py.detach(|| Self::open(&path, tokenizer.as_deref(), options))
     }
 
@@ -128,7 +126,7 @@ impl LanguageModel {
             min_p: min_p.unwrap_or(base.min_p),
             repetition_penalty: repetition_penalty.unwrap_or(base.repetition_penalty),
             seed,
-            ..base.clone()
+            ..*base
         };
         let canceled = Arc::new(AtomicBool::new(false));
         let options = GenerationOptions {
@@ -177,7 +175,8 @@ impl LanguageModel {
         let (model, folder, named) = if path.is_dir() {
             let package = ModelPackage::open(path).map_err(|error| error::package(&error))?;
             let model = package.open_main(&options).map_err(|error| error::package(&error))?;
-            let named = package.manifest.tokenizer.as_deref().and_then(|name| package.companion(name));
+            let named =
+                package.manifest.tokenizer.as_deref().and_then(|name| package.companion(name));
             (model, path, named)
         } else {
             let file = ModelFile::open_with(path, &[], options.file_access);
@@ -191,7 +190,7 @@ impl LanguageModel {
         let tokenizer = Arc::new(open()?);
         let mut extra_eos = companions.eos_tokens(&tokenizer);
         extra_eos.extend(template.as_ref().and_then(ChatTemplate::end));
-        let sampling = companions.sampling.clone().unwrap_or_default();
+        let sampling = companions.sampling.unwrap_or_default();
         let defaults = GenerationOptions { extra_eos, sampling, ..GenerationOptions::default() };
         let generator = Mutex::new(Generator::new(model).map_err(text_error)?);
         Ok(Self { generator, tokenizer, template, defaults })

@@ -133,10 +133,8 @@ fn unqualified(name: &str) -> &str {
 
 fn lines(text: &str) -> Vec<Line<'_>> {
     let code = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim_end());
-    let lines = code.map(|line| Line {
-        indent: line.len() - line.trim_start().len(),
-        text: line.trim_start(),
-    });
+    let lines = code
+        .map(|line| Line { indent: line.len() - line.trim_start().len(), text: line.trim_start() });
     // Constants, such as `uint8 START=0`, have no bytes.
     let is_constant = |text: &str| text.split_once(' ').is_some_and(|(_, name)| name.contains('='));
     lines.filter(|line| !line.text.is_empty() && !is_constant(line.text)).collect()
@@ -173,10 +171,11 @@ fn read_fields(
         let ty = match (Scalar::from_name(ty), ty) {
             (Some(scalar), _) => Type::Scalar(scalar),
             (None, "string") => Type::Text,
-            (None, _) if !inner.is_empty() => {
-                Type::Struct(read_fields(inner, others, depth + 1)?)
-            }
-            (None, "time" | "builtin_interfaces/Time" | "duration" | "builtin_interfaces/Duration") => {
+            (None, _) if !inner.is_empty() => Type::Struct(read_fields(inner, others, depth + 1)?),
+            (
+                None,
+                "time" | "builtin_interfaces/Time" | "duration" | "builtin_interfaces/Duration",
+            ) => {
                 let part = |name: &str, scalar| Field {
                     name: name.to_owned(),
                     ty: Type::Scalar(scalar),

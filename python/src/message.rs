@@ -273,9 +273,8 @@ fn shape(
 ) -> PyResult<(Vec<usize>, Vec<usize>)> {
     let get = |name: &str| fields.get_item(name);
     if let Some(Pixels { element, channels }) = pixels(fields)? {
-        let need = |name: &str| -> PyResult<usize> {
-            get(name)?.map_or(Ok(0), |value| value.extract())
-        };
+        let need =
+            |name: &str| -> PyResult<usize> { get(name)?.map_or(Ok(0), |value| value.extract()) };
         let (width, height, stride) = (need("width")?, need("height")?, need("row_stride")?);
         let size: usize = element[2..].parse().unwrap_or(1);
         return Ok(match channels {

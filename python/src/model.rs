@@ -227,7 +227,11 @@ impl Model {
 
     fn __repr__(&self) -> String {
         let methods: Vec<_> = self.methods.iter().map(|method| method.name.as_str()).collect();
-        format!("Model({:?}, methods: {})", self.file.path().display().to_string(), methods.join(", "))
+        format!(
+            "Model({:?}, methods: {})",
+            self.file.path().display().to_string(),
+            methods.join(", ")
+        )
     }
 }
 

@@ -151,10 +151,7 @@ impl NodeLink {
 
     /// Waits for the next call. Returns the text of the control message, and the packets that arrived
     /// before it as `(input, message)`. None if the graph has ended.
-    fn receive<'py>(
-        &self,
-        py: Python<'py>,
-    ) -> PyResult<Option<(String, Bound<'py, PyList>)>> {
+    fn receive<'py>(&self, py: Python<'py>) -> PyResult<Option<(String, Bound<'py, PyList>)>> {
         let packets = PyList::empty(py);
         loop {
             let arrival = py.detach(|| {
@@ -203,9 +200,10 @@ impl NodeLink {
         frame::begin_packet(&mut frame, &PacketHead { edge, header, ..PacketHead::default() });
         match &message {
             Some(message) => {
-                let payload = message.packet().payload().filter(|payload| {
-                    payload.type_name() == &*described.ty.name
-                });
+                let payload = message
+                    .packet()
+                    .payload()
+                    .filter(|payload| payload.type_name() == &*described.ty.name);
                 let payload = payload.ok_or_else(|| {
                     let (found, needed) = (message.type_name(), &described.ty.name);
                     error::message(format!("the output sends {needed}, not {found}"))
@@ -264,7 +262,8 @@ impl NodeLink {
             }
             py.detach(|| {
                 let state = lock(&self.inbox.state);
-                let is_full = |state: &mut ArrivalState| state.freed == freed && state.gone.is_none();
+                let is_full =
+                    |state: &mut ArrivalState| state.freed == freed && state.gone.is_none();
                 drop(self.inbox.changed.wait_timeout_while(state, PATIENCE, is_full));
             });
             py.check_signals()?;

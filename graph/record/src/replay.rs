@@ -279,7 +279,8 @@ impl Recording {
         for message in messages(&self.path)? {
             // The truncation was reported when the file was opened.
             let Ok(message) = message else { break };
-            let is_wanted = origin(&message).is_some_and(|found| (found.0, found.1) == (node, output));
+            let is_wanted =
+                origin(&message).is_some_and(|found| (found.0, found.1) == (node, output));
             let Some(at) = captured(&message).filter(|_| is_wanted) else { continue };
             let header = Header { at, sequence: message.sequence.into(), ..Header::default() };
             let packet = codec.decode(&message.data, header).map_err(|reason| {

@@ -33,12 +33,8 @@ impl Request {
         let method = words.next().unwrap_or_default().to_owned();
         let target = words.next().unwrap_or_default();
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
-        let mut request = Self {
-            method,
-            path: path.to_owned(),
-            query: query.to_owned(),
-            ..Self::default()
-        };
+        let mut request =
+            Self { method, path: path.to_owned(), query: query.to_owned(), ..Self::default() };
         let mut upgrades = false;
         for line in lines {
             let line = line?;
@@ -78,8 +74,10 @@ impl Request {
             let address = origin.split_once("://").map_or(origin, |(_, address)| address);
             !address.eq_ignore_ascii_case(&self.host)
         });
-        let is_other_site =
-            self.fetch_site.as_deref().is_some_and(|site| site == "cross-site" || site == "same-site");
+        let is_other_site = self
+            .fetch_site
+            .as_deref()
+            .is_some_and(|site| site == "cross-site" || site == "same-site");
         has_other_origin || is_other_site
     }
 }

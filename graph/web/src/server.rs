@@ -131,7 +131,8 @@ fn answer(stream: TcpStream, shared: &Shared) -> io::Result<()> {
     stream.set_write_timeout(Some(LIMIT))?;
     let request = Request::read(BufReader::new((&stream).take(MAX_HEAD)))?;
     if request.is_foreign() {
-        let text = "requests of other pages are refused; use the address that the program printed\n";
+        let text =
+            "requests of other pages are refused; use the address that the program printed\n";
         return respond(&stream, "403 Forbidden", "text/plain", text.as_bytes());
     }
     if let Some(key) = &request.key {
@@ -236,9 +237,8 @@ mod tests {
     #[test]
     fn more_connections_than_allowed_are_closed() {
         let server = Server::start("127.0.0.1:0", Arc::new(Echo)).unwrap();
-        let idle: Vec<_> = (0..MAX_CONNECTIONS)
-            .map(|_| TcpStream::connect(server.address()).unwrap())
-            .collect();
+        let idle: Vec<_> =
+            (0..MAX_CONNECTIONS).map(|_| TcpStream::connect(server.address()).unwrap()).collect();
         thread::sleep(Duration::from_millis(100));
         let mut refused = TcpStream::connect(server.address()).unwrap();
         assert_eq!(refused.read(&mut [0]).unwrap_or(0), 0);

@@ -115,7 +115,10 @@ impl AppInputs {
         let sender = {
             let inputs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             let Some(input) = inputs.get(&node) else {
-                return Err(AppInputError::NoNode { node, known: inputs.keys().cloned().collect() });
+                return Err(AppInputError::NoNode {
+                    node,
+                    known: inputs.keys().cloned().collect(),
+                });
             };
             let found = packet.payload().map_or("", |payload| payload.type_name());
             if *found != *input.ty.name {
@@ -248,14 +251,11 @@ mod tests {
         let wait = Duration::from_millis(1);
         let send = |node, packet| inputs.send(node, packet, false, wait).map_err(|e| e.to_string());
         let refused = |result: Result<(), String>, text| assert_eq!(result.unwrap_err(), text);
-        refused(
-            send("ear", packet("")),
-            "the graph has no node ear of kind app_source; it has ",
-        );
+        refused(send("ear", packet("")), "the graph has no node ear of kind app_source; it has ");
         let ty = PAYLOADS.iter().find(|ty| ty.name == "text/Text").unwrap();
         let receiver = inputs.open("say", ty);
         let word = Packet::new(afferent_messages::Word::default(), Header::default());
-        refused(send("say", word), "node say sends text/Text, not text/Word");
+        refused(send("say", word), "node say sends text/Text, not speech/Word");
         for _ in 0..CAPACITY {
             send("say", packet("hello")).unwrap();
         }
@@ -278,6 +278,8 @@ mod tests {
         assert_eq!((&*def.outputs[0].name, &*def.outputs[0].ty), ("out", "audio/Block"));
         let error = AppSource::default().specialize(&params("audio"), &cx).err().unwrap();
         let error = error.to_string();
-        assert!(error.starts_with("parameter type: there is no payload type \"audio\"; there are "));
+        assert!(
+            error.starts_with("parameter type: there is no payload type \"audio\"; there are ")
+        );
     }
 }

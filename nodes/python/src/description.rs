@@ -12,9 +12,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use afferent_graph::{
-    NodeError, ParamKind, ParamSpec, PayloadType, PortKind, PortSpec,
-};
+use afferent_graph::{NodeError, ParamKind, ParamSpec, PayloadType, PortKind, PortSpec};
 use afferent_messages::PAYLOADS;
 use serde::Deserialize;
 
@@ -110,7 +108,11 @@ impl Source {
     fn ask(&self) -> Result<Description, NodeError> {
         let python = Path::new(&self.python).display().to_string();
         let mut command = self.command();
-        command.arg("--describe").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+            .arg("--describe")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         let mut child = command.spawn().map_err(|error| {
             self.error(format!(
                 "cannot start {python}: {error}; name an interpreter with the parameter python, or with \

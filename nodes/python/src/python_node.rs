@@ -62,8 +62,18 @@ fn own_params() -> Vec<ParamSpec> {
     vec![
         param("file", ParamKind::Path, None, "Python file with the node."),
         param("class", ParamKind::Text, None, "Class of the node, if the file has several."),
-        param("python", ParamKind::Text, None, "Interpreter; by default that of AFFERENT_PYTHON, or python3."),
-        param("reload", ParamKind::Bool, Some("false"), "Start the process again when the file changes."),
+        param(
+            "python",
+            ParamKind::Text,
+            None,
+            "Interpreter; by default that of AFFERENT_PYTHON, or python3.",
+        ),
+        param(
+            "reload",
+            ParamKind::Bool,
+            Some("false"),
+            "Start the process again when the file changes.",
+        ),
     ]
 }
 
@@ -198,7 +208,12 @@ impl Opening {
             if let Arrival::Control(text) = process.receive(|_| ())? {
                 match self.answer(&text)? {
                     Answer::Opened => return Ok(process),
-                    _ => return Err(self.found.0.error("its process does not keep to the protocol")),
+                    _ => {
+                        return Err(self
+                            .found
+                            .0
+                            .error("its process does not keep to the protocol"));
+                    }
                 }
             }
         }
@@ -209,7 +224,9 @@ impl Opening {
         match serde_json::from_str(text) {
             Ok(Answer::Failed(reason)) => Err(self.found.0.error(reason)),
             Ok(answer) => Ok(answer),
-            Err(error) => Err(self.found.0.error(format!("a wrong answer of its process: {error}"))),
+            Err(error) => {
+                Err(self.found.0.error(format!("a wrong answer of its process: {error}")))
+            }
         }
     }
 }

@@ -5,6 +5,7 @@
 //! | [`Vad`] | voice activity detection |
 //! | [`WakeWord`] | detects wake words and spoken commands |
 //! | [`Asr`] | speech recognition: CTC, Whisper, Parakeet, Voxtral Realtime |
+//! | [`Chat`] | answers user text with a language model on a server |
 //! | [`ClassifyText`] | tells the classes of texts |
 //! | [`Diarize`] | turns of speakers: Sortformer |
 //! | [`SpeakerLabels`] | speakers of the words of transcripts |
@@ -23,6 +24,7 @@
 //! To add a node, write `src/<node>.rs` and add its lines below.
 
 mod asr;
+mod chat;
 mod classify_text;
 pub mod contracts;
 mod diarize;
@@ -47,6 +49,7 @@ mod wake_word;
 use afferent_graph::{NodeDef, NodeEntry};
 
 pub use asr::{Asr, AsrParams, AsrTask};
+pub use chat::{Chat, ChatParams};
 pub use classify_text::{ClassifyText, ClassifyTextParams, TextScores};
 pub use diarize::{Diarize, DiarizeParams};
 pub use embed_text::{EmbedText, EmbedTextParams};
@@ -63,6 +66,7 @@ pub use wake_word::{WakeWord, WakeWordParams};
 /// All nodes of this crate, in alphabetical order.
 pub const NODES: &[NodeEntry] = &[
     NodeDef::of::<Asr>,
+    NodeDef::of::<Chat>,
     NodeDef::of::<ClassifyText>,
     NodeDef::of::<Diarize>,
     NodeDef::of::<EmbedText>,

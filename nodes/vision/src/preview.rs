@@ -152,6 +152,7 @@ mod tests {
     };
 
     use afferent_graph::{NodeBench, ParamValue, Params};
+    use afferent_messages::PixelFormat;
     use serde_json::{Value, json};
 
     use super::*;

@@ -4,11 +4,7 @@ use std::{
     borrow::Cow,
     collections::BTreeMap,
     net::SocketAddr,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError, Weak,
-        atomic::AtomicBool,
-        mpsc::Receiver,
-    },
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak, atomic::AtomicBool, mpsc::Receiver},
 };
 
 use afferent_graph::{NodeError, Service};

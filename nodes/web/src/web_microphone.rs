@@ -88,7 +88,9 @@ impl WebMicrophone {
             let at = self.next.unwrap_or(cx.now());
             let mut block = cx.loan(Self::AUDIO);
             let to = block.reshape(self.rate, 1, self.block_len)?;
-            to.iter_mut().zip(self.waiting.drain(..self.block_len)).for_each(|(to, from)| *to = from);
+            to.iter_mut()
+                .zip(self.waiting.drain(..self.block_len))
+                .for_each(|(to, from)| *to = from);
             cx.send_at(Self::AUDIO, at, block);
             self.next = Some(at + self.rate.duration(self.block_len));
         }
@@ -118,8 +120,7 @@ impl Node for WebMicrophone {
             "noise_suppression": params.noise_suppression,
             "auto_gain": params.auto_gain,
         });
-        let offered =
-            cx.services.need::<Web>()?.offer(&cx.name, Kind::Microphone, settings)?;
+        let offered = cx.services.need::<Web>()?.offer(&cx.name, Kind::Microphone, settings)?;
         let block_len = rate.samples(params.block).max(1);
         Ok(Self { offered, rate, block_len, waiting: VecDeque::new(), next: None, lost: 0 })
     }
@@ -172,7 +173,7 @@ mod tests {
         page.send(Message::binary(samples)).unwrap();
         let mut sent = Vec::new();
         for call in 0..50 {
-            sent.extend(bench.wake(Timestamp(1_000_000_000 + call)).unwrap());
+            sent.extend(bench.poll(Timestamp(1_000_000_000 + call)).unwrap().0);
             if !sent.is_empty() {
                 break;
             }
@@ -182,7 +183,10 @@ mod tests {
         let block = packet.get::<AudioBlock>().unwrap();
         assert_eq!((*port, sent.len(), block.rate.0), ("audio", 1, 16_000));
         let found = block.channel(0).unwrap();
-        assert_eq!((found.len(), found[1], found[319]), (320, 64.0 / 32768.0, 319.0 * 64.0 / 32768.0));
+        assert_eq!(
+            (found.len(), found[1], found[319]),
+            (320, 64.0 / 32768.0, 319.0 * 64.0 / 32768.0)
+        );
         // 30 ms had arrived.
         assert_eq!(packet.header.at.0 / 1_000_000, 970);
     }

@@ -68,9 +68,12 @@ impl WebSpeaker {
         let until = now + self.buffer;
         while self.playout.position() < until {
             let (first, queued) = (self.playout.position(), self.playout.waiting());
+            if queued == 0 && first >= now {
+                break;
+            }
             if queued == 0 {
-                // Silence needs no bytes.
-                self.playout.next(until.min(first + u64::from(self.rate.0)));
+                // Silence needs no bytes, and is over as soon as there is sound.
+                self.playout.next(now.min(first + u64::from(self.rate.0)));
                 continue;
             }
             let end = until.min(first + queued as u64);
@@ -155,7 +158,8 @@ impl Node for WebSpeaker {
         self.play(cx)?;
         let first = self.playout.position();
         let fade = self.playout.flush();
-        let bytes = fade.iter().flat_map(|sample| ((sample * 32767.0).round() as i16).to_le_bytes());
+        let bytes =
+            fade.iter().flat_map(|sample| ((sample * 32767.0).round() as i16).to_le_bytes());
         self.offered.device.send(bytes.collect());
         let at = self.rate.duration(usize::try_from(first).unwrap_or(usize::MAX));
         self.playout.send_heard(cx, Self::HEARD, Timestamp::ZERO + at + self.jitter)?;
@@ -203,14 +207,14 @@ mod tests {
         let (mut bench, mut page) = node();
         // A second of sound that arrives at once.
         let sent = bench.call(WebSpeaker::AUDIO, ms(1000), block(8000)).unwrap();
-        let heard = sent.iter().find_map(|(_, packet)| {
-            Some((packet.header.at, packet.get::<AudioBlock>()?.len()))
-        });
+        let heard = sent
+            .iter()
+            .find_map(|(_, packet)| Some((packet.header.at, packet.get::<AudioBlock>()?.len())));
         // The browser has 80 ms, and plays them 60 ms later.
         assert_eq!(heard, Some((ms(1060), 640)));
         let bytes = page.read().unwrap().into_data();
         assert_eq!((bytes.len(), i16::from_le_bytes([bytes[0], bytes[1]])), (1280, 16384));
-        let sent = bench.wake(ms(1100)).unwrap();
+        let sent = bench.poll(ms(1100)).unwrap().0;
         let played = sent.iter().find_map(|(_, packet)| packet.get::<Played>().copied()).unwrap();
         assert_eq!((played.until, played.is_playing), (ms(1040), true));
         assert_eq!(page.read().unwrap().into_data().len(), 1600);
@@ -222,6 +226,9 @@ mod tests {
         let mut block = AudioBlock::default();
         block.reshape(SampleRate(16000), 1, 10).unwrap();
         let error = bench.call(WebSpeaker::AUDIO, ms(0), block).unwrap_err().to_string();
-        assert!(error.contains("audio of 16000 Hz and 1 channels") && error.contains("set rate"), "{error}");
+        assert!(
+            error.contains("audio of 16000 Hz and 1 channels") && error.contains("set rate"),
+            "{error}"
+        );
     }
 }

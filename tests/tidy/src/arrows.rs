@@ -26,6 +26,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("graph/record", &["graph/core", "graph/spec", "graph/engine"]),
     ("graph/transport", &["runtime/core", "graph/core", "graph/spec", "graph/engine"]),
     ("graph/scenario", &["graph/core", "graph/messages", "graph/spec", "graph/engine"]),
+    ("graph/web", &[]),
+    ("nodes/python", &["runtime/core", "graph/core", "graph/messages", "graph/transport"]),
     (
         "nodes/*",
         &[
@@ -36,9 +38,11 @@ const ARROWS: &[(&str, &[&str])] = &[
             "runtime/simd",
             "graph/core",
             "graph/messages",
+            "graph/web",
         ],
     ),
     ("launch", ANYTHING),
+    ("python", ANYTHING),
     ("tools/*", ANYTHING),
     ("tests/*", ANYTHING),
 ];
@@ -49,7 +53,7 @@ pub(crate) fn folders() -> impl Iterator<Item = &'static str> {
 }
 
 const ANYTHING: &[&str] =
-    &["runtime/*", "backends/*", "graph/*", "nodes/*", "launch", "tools/*", "tests/*"];
+    &["runtime/*", "backends/*", "graph/*", "nodes/*", "launch", "python", "tools/*", "tests/*"];
 
 /// Additional crates that every crate may use as dev-dependencies.
 const IN_TESTS: &[&str] = &["runtime/kernels", "backends/xnnpack", "graph/messages"];

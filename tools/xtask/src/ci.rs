@@ -43,7 +43,12 @@ const STEPS: &[Step] = &[
         set: Set::Full,
         run: readme::check,
     },
-    Step { name: "python", what: "wheel in a fresh environment", set: Set::Full, run: python::check },
+    Step {
+        name: "python",
+        what: "wheel in a fresh environment",
+        set: Set::Full,
+        run: python::check,
+    },
     Step { name: "scenarios", what: "pipelines/scenarios", set: Set::Full, run: scenarios },
     Step {
         name: "budgets",

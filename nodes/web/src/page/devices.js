@@ -38,6 +38,13 @@ function connect(device, handlers) {
   };
 }
 
+// Starts the audio of the page. Some browsers never say that it runs.
+async function begin(context) {
+  const limit = new Promise((resolve) => { setTimeout(resolve, 2000); });
+  await Promise.race([context.resume(), limit]);
+  if (context.state !== 'running') throw new Error('the browser does not start its audio: press the button again');
+}
+
 async function startMicrophone(device, state) {
   const { rate, echo_cancellation, noise_suppression, auto_gain } = device.settings;
   const stream = await navigator.mediaDevices.getUserMedia({
@@ -54,7 +61,7 @@ async function startMicrophone(device, state) {
   context.createMediaStreamSource(stream).connect(node);
   const link = connect(device, { state });
   node.port.onmessage = (event) => link.send(event.data);
-  await context.resume();
+  await begin(context);
   return () => {
     link.close();
     stream.getTracks().forEach((track) => track.stop());
@@ -65,7 +72,7 @@ async function startMicrophone(device, state) {
 async function startSpeaker(device, state) {
   const { rate, jitter_s } = device.settings;
   const context = new AudioContext({ sampleRate: rate });
-  await context.resume();
+  await begin(context);
   let next = 0;
   const message = (data) => {
     const samples = new Int16Array(data);
@@ -152,10 +159,22 @@ function stop() {
   element('device-list').replaceChildren();
 }
 
-const found = await (await fetch('devices.json')).json();
-if (found.devices.length) {
-  element('devices').hidden = false;
-  element('start').onclick = () => start(found.devices);
-  element('stop').onclick = stop;
-  if (!found.live) element('state').textContent = 'ready';
+// The nodes of the graph may not all be open when the page is.
+async function known() {
+  try {
+    return await (await fetch('devices.json')).json();
+  } catch {
+    return { devices: [], live: false };
+  }
 }
+
+async function look() {
+  const found = await known();
+  if (stopped) element('devices').hidden = found.devices.length === 0;
+  if (!found.live && found.devices.length) element('state').textContent = 'ready';
+  setTimeout(look, 1000);
+}
+
+element('start').onclick = async () => start((await known()).devices);
+element('stop').onclick = stop;
+look();
