@@ -114,8 +114,7 @@ impl App {
         self.run_command(std::env::args_os()).into()
     }
 
-    /// Runs the command that `arguments` name, the first of which is the name of the program. Returns
-    /// the exit status. Wrong arguments are explained on standard error.
+    /// Runs the command that `arguments` name, after the name of the program. Returns the exit status. Wrong arguments are explained on standard error.
     pub fn run_command(
         self,
         arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>,

@@ -1,6 +1,6 @@
 //! The live view: a running graph on a page, with figures, conversation, sound and images.
 //!
-//! An observer puts shares of packets into a queue while somebody watches; a thread of its own turns
+//! An observer puts shares of packets into a queue while a page is open; a thread of its own turns
 //! them into messages, and each page has a queue of its own. What is full loses packets, which the page
 //! is told, and never holds up the graph.
 

@@ -1,5 +1,5 @@
 """Times a hop from one node in Python to the next, by the size of the arrays that a NumPy program fills
-anew for each message.
+for each message.
 
 python node_hop.py [MESSAGES]
 """

@@ -144,26 +144,21 @@ impl Writer {
         Ok(())
     }
 
-    fn fields(
-        &mut self,
-        fields: &[Field],
-        values: &Bound<'_, PyDict>,
-        place: &str,
-    ) -> PyResult<()> {
+    fn fields(&mut self, fields: &[Field], values: &Bound<'_, PyDict>, path: &str) -> PyResult<()> {
         for name in values.keys() {
             let name: String = name.extract()?;
             if !fields.iter().any(|field| field.name == name) {
                 let known: Vec<_> = fields.iter().map(|field| field.name.as_str()).collect();
                 let known = known.join(", ");
                 return Err(error::message(format!(
-                    "there is no field {place}{name}; the fields are {known}"
+                    "there is no field {path}{name}; the fields are {known}"
                 )));
             }
         }
         for field in fields {
             let value = values.get_item(&field.name)?;
-            let place = format!("{place}{}", field.name);
-            self.field(field, value.as_ref(), &place)?;
+            let path = format!("{path}{}", field.name);
+            self.field(field, value.as_ref(), &path)?;
         }
         Ok(())
     }
@@ -172,43 +167,43 @@ impl Writer {
         &mut self,
         field: &Field,
         value: Option<&Bound<'_, PyAny>>,
-        place: &str,
+        path: &str,
     ) -> PyResult<()> {
         if field.count == Count::One {
-            return self.value(&field.ty, value, place);
+            return self.value(&field.ty, value, path);
         }
         let items: Vec<Bound<'_, PyAny>> = match value {
             Some(value) if value.is_instance_of::<PyString>() => {
-                return Err(wrong(place, "a list", value));
+                return Err(wrong(path, "a list", value));
             }
             Some(value) => {
-                let items = value.try_iter().map_err(|_| wrong(place, "a list", value))?;
+                let items = value.try_iter().map_err(|_| wrong(path, "a list", value))?;
                 items.collect::<PyResult<_>>()?
             }
             None => Vec::new(),
         };
         match field.count {
             Count::Fixed(count) if value.is_none() => {
-                return (0..count).try_for_each(|_| self.value(&field.ty, None, place));
+                return (0..count).try_for_each(|_| self.value(&field.ty, None, path));
             }
             Count::Fixed(count) if items.len() != count => {
                 let found = items.len();
-                let message = format!("the field {place} has {count} values, not {found}");
+                let message = format!("the field {path} has {count} values, not {found}");
                 return Err(error::message(message));
             }
             Count::Fixed(_) | Count::One => {}
             Count::Any => self.len(items.len())?,
         }
-        items.iter().try_for_each(|item| self.value(&field.ty, Some(item), place))
+        items.iter().try_for_each(|item| self.value(&field.ty, Some(item), path))
     }
 
-    fn value(&mut self, ty: &Type, value: Option<&Bound<'_, PyAny>>, place: &str) -> PyResult<()> {
+    fn value(&mut self, ty: &Type, value: Option<&Bound<'_, PyAny>>, path: &str) -> PyResult<()> {
         match ty {
-            Type::Scalar(scalar) => self.scalar(*scalar, value, place),
+            Type::Scalar(scalar) => self.scalar(*scalar, value, path),
             Type::Text => {
                 let text = match value {
                     Some(value) => {
-                        value.extract::<String>().map_err(|_| wrong(place, "a text", value))?
+                        value.extract::<String>().map_err(|_| wrong(path, "a text", value))?
                     }
                     None => String::new(),
                 };
@@ -218,15 +213,15 @@ impl Writer {
                 Ok(())
             }
             Type::Struct(fields) => {
-                let place = format!("{place}.");
+                let path = format!("{path}.");
                 let Some(value) = value else {
-                    return fields.iter().try_for_each(|field| self.field(field, None, &place));
+                    return fields.iter().try_for_each(|field| self.field(field, None, &path));
                 };
                 let values = match value.cast::<PyDict>() {
                     Ok(dict) => dict.clone(),
                     Err(_) => value.getattr("__dict__")?.cast_into::<PyDict>()?,
                 };
-                self.fields(fields, &values, &place)
+                self.fields(fields, &values, &path)
             }
         }
     }
@@ -235,7 +230,7 @@ impl Writer {
         &mut self,
         scalar: Scalar,
         value: Option<&Bound<'_, PyAny>>,
-        place: &str,
+        path: &str,
     ) -> PyResult<()> {
         self.align(scalar.size());
         let Some(value) = value else {
@@ -245,13 +240,13 @@ impl Writer {
         macro_rules! number {
             ($ty:ty) => {{
                 let number: $ty =
-                    value.extract().map_err(|_| wrong(place, stringify!($ty), value))?;
+                    value.extract().map_err(|_| wrong(path, stringify!($ty), value))?;
                 self.bytes.extend(number.to_le_bytes());
             }};
         }
         match scalar {
             Scalar::Bool => {
-                let value: bool = value.extract().map_err(|_| wrong(place, "a bool", value))?;
+                let value: bool = value.extract().map_err(|_| wrong(path, "a bool", value))?;
                 self.bytes.push(u8::from(value));
             }
             Scalar::U8 => number!(u8),
@@ -269,7 +264,7 @@ impl Writer {
     }
 }
 
-fn wrong(place: &str, needed: &str, value: &Bound<'_, PyAny>) -> PyErr {
+fn wrong(path: &str, needed: &str, value: &Bound<'_, PyAny>) -> PyErr {
     let found = value.repr().map_or_else(|_| "it".to_owned(), |text| text.to_string());
-    error::message(format!("the field {place} is {needed}, not {found}"))
+    error::message(format!("the field {path} is {needed}, not {found}"))
 }

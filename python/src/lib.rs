@@ -1,5 +1,7 @@
 //! Python module `afferent._afferent`, which the Python package `afferent` builds on.
 //!
+//! Begin with `model.rs`, and `message.rs`, which makes Python objects of packets.
+//!
 //! | module | holds |
 //! |---|---|
 //! | `array` | tensors to NumPy arrays and back |
@@ -64,8 +66,7 @@ fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Runs the command line with `arguments`, the first of which is the name of the program. Returns
-/// the exit status.
+/// Runs the command line with `arguments`, after the name of the program. Returns the exit status.
 #[pyfunction]
 fn run_command(py: Python<'_>, arguments: Vec<String>) -> u8 {
     py.detach(|| app().clone().run_command(arguments))

@@ -31,12 +31,12 @@ def test_a_shipped_graph_runs_and_calls_back(repository):
     assert report["end"] == "complete" and len(report["nodes"]) == 6
 
 
-def test_faults_have_places(tmp_path):
+def test_faults_have_locations(tmp_path):
     file = tmp_path / "graph.yaml"
-    file.write_text("afferent: 1\nnodes:\n  log: {use: event_log, in: nobody.out}\n")
+    file.write_text("afferent: 1\nnodes:\n  log: {use: event_log, in: missing.out}\n")
     with pytest.raises(afferent.GraphError, match="graph.yaml:3") as caught:
         afferent.Graph(file)
-    [fault] = [fault for fault in caught.value.faults if "nobody" in fault["message"]]
+    [fault] = [fault for fault in caught.value.faults if "missing" in fault["message"]]
     assert (fault["severity"], fault["line"], fault["file"]) == ("error", 3, str(file))
 
 

@@ -1,4 +1,4 @@
-//! Small server of pages and WebSockets, for people who look at a running graph.
+//! Small server of pages and WebSockets, to look at a running graph.
 //!
 //! Each connection has a thread; number, time and length are limited, so a client cannot block the
 //! graph, its end, or other clients. Requests that pages of other sites make are refused.

@@ -1,5 +1,11 @@
 //! The page of a running graph in headless Chromium. Without Chromium the tests are skipped.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test fails by panicking, and tells what it skips"
+)]
+
 mod chromium;
 
 use std::{
@@ -112,9 +118,9 @@ fn the_page_shows_images() {
     fs::write(&graph, format!("afferent: 1\nnodes:\n  {nodes}\n")).unwrap();
     let run = Run::start(&graph, &[]);
     let mut tab = browser.open(&run.address, 1280);
-    wait(&mut tab, "document.querySelector('#pictures img')?.naturalWidth === 640");
-    let source = tab.evaluate("document.querySelector('#pictures img').src").to_string();
-    wait(&mut tab, &format!("document.querySelector('#pictures img').src !== {source}"));
+    wait(&mut tab, "document.querySelector('#shown img')?.naturalWidth === 640");
+    let source = tab.evaluate("document.querySelector('#shown img').src").to_string();
+    wait(&mut tab, &format!("document.querySelector('#shown img').src !== {source}"));
     assert_eq!(tab.errors(), Vec::<String>::new());
 }
 
@@ -130,7 +136,7 @@ const KEEP_SOUND: &str = "window.heard = [];
 const ANSWERS: [&str; 2] = ["seven days", "kitchen light is on"];
 
 #[test]
-fn somebody_with_a_browser_talks_to_the_agent() {
+fn a_user_talks_to_the_agent_by_a_browser() {
     // Sessions of two questions; ten of them show the bar of 18 answers of 20.
     let sessions = std::env::var("AFFERENT_SESSIONS").ok().and_then(|text| text.parse().ok());
     let (mut right, sessions) = (0, sessions.unwrap_or(1));

@@ -69,7 +69,7 @@ impl Inbox for Arrivals {
             }
             other => return Err(format!("a node does not send {other:?}")),
         };
-        // Nobody reads what arrives after the node was closed.
+        // What arrives after the node was closed is not read.
         let _ = self.sender.send(arrival);
         Ok(())
     }

@@ -48,7 +48,7 @@ params! {
 /// Answers user text with a language model on a server: the protocol of OpenAI's chat completions,
 /// streamed, which most servers of language models speak.
 ///
-/// It has the ports of `llm` and takes its place in a graph, for machines with a network. The user text
+/// It has the ports of `llm` and can replace it in a graph, for machines with a network. The user text
 /// and the history leave the machine; nothing is sent before the first text. `https` addresses need the
 /// feature `tls`. A server that fails before its first word is asked again; after that, or if it
 /// falls silent, the answer ends with `apology`. A second text of the same turn replaces the first.

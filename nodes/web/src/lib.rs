@@ -1,4 +1,4 @@
-//! The browser as a device: microphone, speaker and camera of somebody who opens a page, on this
+//! The browser as a device: microphone, speaker and camera of a user with an open page, on this
 //! machine or on a phone.
 //!
 //! | node | purpose |

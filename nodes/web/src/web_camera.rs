@@ -28,7 +28,7 @@ params! {
     }
 }
 
-/// Captures the camera of a browser: of somebody who opens the page that the program prints, and presses
+/// Captures the camera of a browser: of a user that opens the page of the program, and presses
 /// the button. See `web_microphone` for what browsers demand.
 ///
 /// Images that arrive faster than they are taken are dropped: only the newest is sent. One that is no

@@ -27,7 +27,7 @@ params! {
     }
 }
 
-/// Captures the microphone of a browser: of somebody who opens the page that the program prints, and
+/// Captures the microphone of a browser: of a user that opens the page of the program, and
 /// presses the button.
 ///
 /// Browsers give a page the microphone only on this machine (`localhost`) or over TLS: a phone reaches
@@ -57,7 +57,7 @@ ports! {
 /// Time between two looks for what has arrived.
 pub(crate) const POLL: Duration = Duration::from_millis(5);
 
-/// Difference from the time of arrival above which timestamps start anew.
+/// Difference from the time of arrival above which timestamps jump.
 const MAX_DRIFT: Duration = Duration::from_millis(250);
 
 /// Longest sound that may wait; older sound is dropped.
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn timestamps_follow_the_samples_and_start_anew_after_a_pause() {
+    fn timestamps_follow_the_samples_and_jump_after_a_pause() {
         let (_web, mut bench) = node();
         let node = bench.node_mut();
         let ms = |ms: i64| Timestamp(ms * 1_000_000);

@@ -25,11 +25,11 @@ params! {
     }
 }
 
-/// Plays sound in a browser: for everybody who opened the page that the program prints, and pressed the
+/// Plays sound in a browser: for a user that opened the page of the program, and pressed the
 /// button; the last page that did so plays.
 ///
 /// Sound is sent to the browser at the pace of its playback, so that an interrupt silences it within
-/// `buffer` and `jitter`. Without a client the sound is played to nobody, at the same pace. While more
+/// `buffer` and `jitter`. Without a client the sound is dropped, at the same pace. While more
 /// than 30 s are queued, the node accepts no packet.
 ///
 /// Latency: `buffer`, `jitter`, and that of the browser.

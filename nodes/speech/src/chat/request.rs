@@ -86,7 +86,7 @@ fn run(endpoint: &Endpoint, body: &str, sender: &Sender<Arrival>, canceled: &Ato
             Err(failure) => {
                 let is_last = attempt == endpoint.retries || !failure.is_temporary;
                 if is_last || canceled.load(Ordering::Acquire) {
-                    // Nobody waits for it after a cancellation.
+                    // A node does not wait for it after a cancellation.
                     let _ = sender.send(Arrival::Failed(failure.reason));
                     return;
                 }

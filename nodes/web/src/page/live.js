@@ -326,7 +326,7 @@ function scene({ entities: changed, deletions }) {
 
 const images = new Map();
 
-function picture(bytes) {
+function image(bytes) {
   show('images');
   const view = new DataView(bytes);
   const length = view.getUint16(0, true);
@@ -336,7 +336,7 @@ function picture(bytes) {
     known = html('img', { alt: `images of ${name}` });
     const figure = html('figure');
     figure.append(html('figcaption', { textContent: name }), known);
-    element('pictures').append(figure);
+    element('shown').append(figure);
     images.set(name, known);
   }
   const url = URL.createObjectURL(new Blob([new Uint8Array(bytes, 2 + length)], { type: 'image/jpeg' }));
@@ -386,7 +386,7 @@ function connect() {
   const socket = new WebSocket(`${scheme}://${location.host}/live`);
   socket.binaryType = 'arraybuffer';
   socket.onmessage = ({ data }) => {
-    if (data instanceof ArrayBuffer) { picture(data); return; }
+    if (data instanceof ArrayBuffer) { image(data); return; }
     const message = JSON.parse(data);
     for (const [kind, content] of Object.entries(message)) handlers[kind]?.(content);
   };
