@@ -27,8 +27,16 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("graph/transport", &["runtime/core", "graph/core", "graph/spec", "graph/engine"]),
     ("graph/scenario", &["graph/core", "graph/messages", "graph/spec", "graph/engine"]),
     (
+        "mcu/device",
+        &["runtime/core", "runtime/executor", "runtime/kernels", "mcu/link", "mcu/wake"],
+    ),
+    ("mcu/link", &[]),
+    ("mcu/wake", &["runtime/core", "runtime/executor"]),
+    (
         "nodes/*",
         &[
+            "mcu/link",
+            "mcu/wake",
             "runtime/core",
             "runtime/executor",
             "runtime/package",
@@ -49,7 +57,7 @@ pub(crate) fn folders() -> impl Iterator<Item = &'static str> {
 }
 
 const ANYTHING: &[&str] =
-    &["runtime/*", "backends/*", "graph/*", "nodes/*", "launch", "tools/*", "tests/*"];
+    &["runtime/*", "backends/*", "graph/*", "mcu/*", "nodes/*", "launch", "tools/*", "tests/*"];
 
 /// Additional crates that every crate may use as dev-dependencies.
 const IN_TESTS: &[&str] = &["runtime/kernels", "backends/xnnpack", "graph/messages"];
