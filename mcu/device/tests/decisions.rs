@@ -212,3 +212,16 @@ fn decisions_in_an_emulator_are_those_of_the_host() {
         );
     }
 }
+
+#[test]
+fn labels_and_thresholds_are_those_of_the_package() {
+    let card = fs::read_to_string(program().with_file_name("model.yaml")).unwrap();
+    let labels = Listener::LABELS.map(|(label, _)| format!("- {label}\n")).concat();
+    assert!(card.contains(&format!("labels:\n{labels}decision:\n")), "{labels}");
+    for (label, threshold) in &Listener::LABELS[1..] {
+        assert!(card.contains(&format!("    {label}: {threshold}\n")), "{label}");
+    }
+    let ms = [Listener::SMOOTH, Listener::REFRACTORY].map(|time| time.as_millis());
+    let [smooth, refractory] = ms;
+    assert!(card.contains(&format!("  smooth_ms: {smooth}\n  refractory_ms: {refractory}\n")));
+}

@@ -16,6 +16,8 @@ const LISTED: &[(&str, &str)] = &[
     ("graph/transport/src/local/segments.rs", "maps memory that another process reads"),
     ("nodes/device/src/camera/abi.rs", "calls the driver of a camera"),
     ("nodes/device/src/camera/v4l2.rs", "maps memory of the driver of a camera"),
+    ("mcu/device/src/flash_network.rs", "loads the program of a signed image"),
+    ("mcu/device/tests/decisions.rs", "loads a trusted program"),
     ("runtime/core/src/args.rs", "lends several tensors of one table at a time"),
     ("runtime/core/src/call.rs", "builds the tables that `Args` reads"),
     ("runtime/core/src/kernel.rs", "`Workers` is an unsafe trait: kernels rely on its contract"),
