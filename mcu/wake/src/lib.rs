@@ -27,4 +27,4 @@ pub use detector::{Detected, Detector, Label, ScoreCountError};
 pub use host_network::HostNetwork;
 pub use listener::{Listener, Network, Step};
 pub use log_mel::{LogMel, Row};
-pub use speech_gate::{Edge, SpeechGate, Thresholds};
+pub use speech_gate::{SpeechChange, SpeechGate, Thresholds};

@@ -21,7 +21,7 @@ pub struct Thresholds {
 
 /// Start or end of speech.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Edge {
+pub enum SpeechChange {
     /// Speech begins.
     Start,
     /// Speech ends.
@@ -72,7 +72,7 @@ impl SpeechGate {
         end_ns: i64,
         probability: f32,
         thresholds: &Thresholds,
-    ) -> Option<(Edge, i64)> {
+    ) -> Option<(SpeechChange, i64)> {
         if probability < thresholds.neg_threshold {
             self.candidate_since_ns = None;
             self.silence_since_ns.get_or_insert(start_ns);
@@ -92,7 +92,7 @@ impl SpeechGate {
                 let since = lasting(self.candidate_since_ns, thresholds.min_speech)?;
                 self.candidate_since_ns = None;
                 self.speech_since_ns = Some(since);
-                Some((Edge::Start, since))
+                Some((SpeechChange::Start, since))
             }
             Some(since) => {
                 if lasting(self.candidate_since_ns, thresholds.min_resume).is_some() {
@@ -104,7 +104,7 @@ impl SpeechGate {
                 let cut = lasting(Some(since), thresholds.max_speech).map(|_| end_ns);
                 let at = pause.or(short_pause).or(cut)?;
                 self.speech_since_ns = None;
-                Some((Edge::End, at))
+                Some((SpeechChange::End, at))
             }
         }
     }
@@ -138,7 +138,7 @@ mod tests {
         for &probability in probabilities {
             let end = start + WINDOW_NS;
             if let Some((kind, at)) = gate.update(start, end, probability, &thresholds) {
-                let sign = if kind == Edge::Start { '+' } else { '-' };
+                let sign = if kind == SpeechChange::Start { '+' } else { '-' };
                 found.push((sign, at / WINDOW_NS));
             }
             start = end;

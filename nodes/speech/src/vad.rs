@@ -10,7 +10,7 @@ use afferent_messages::{AudioBlock, SampleRate, SpeechEvent, SpeechEventKind};
 
 use afferent_package::Decision;
 
-use afferent_wake::{Edge, SpeechGate, Thresholds};
+use afferent_wake::{SpeechChange, SpeechGate, Thresholds};
 
 use self::speech_model::SpeechModel;
 
@@ -147,11 +147,11 @@ impl Vad {
         probability: f32,
     ) -> Result<(), NodeError> {
         let change = self.gate.update(start.0, end.0, probability, &self.thresholds);
-        let change = change.map(|(edge, at)| (edge, Timestamp(at)));
+        let change = change.map(|(change, at)| (change, Timestamp(at)));
         let window = &self.pending[self.context..self.context + self.window];
         self.recent.extend(window);
         match change {
-            Some((Edge::Start, at)) => {
+            Some((SpeechChange::Start, at)) => {
                 cx.send_at(
                     Self::EVENTS,
                     at,
@@ -162,7 +162,7 @@ impl Vad {
                 self.keep_recent(self.rate.samples(lead));
                 self.send_speech(cx, end)?;
             }
-            Some((Edge::End, at)) => {
+            Some((SpeechChange::End, at)) => {
                 self.send_speech(cx, end)?;
                 cx.send_at(
                     Self::EVENTS,

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | P0.25 | clock of the microphone, 1.032 MHz |
 //! | P0.24 | data of the microphone |
-//! | P0.06 | line to the host, 1,000,000 Bd |
+//! | P0.06 | line to the host, 460,800 Bd |
 //!
 //! The processor sleeps between two blocks. The watchdog resets the chip if blocks stay away.
 
@@ -59,15 +59,16 @@ impl Line for Uart {
 fn main() -> ! {
     let chip = embassy_nrf::init(embassy_nrf::config::Config::default());
     let mut line = uarte::Config::default();
-    line.baudrate = Baudrate::BAUD1M;
+    line.baudrate = Baudrate::Baud460800;
     let uart = Uart(UarteTx::new(chip.UARTE0, Interrupts, chip.P0_06, line));
     let config = pdm::Config::default();
     let microphone = Pdm::new(chip.PDM, Interrupts, chip.P0_25, chip.P0_24, config);
     let mut config = wdt::Config::default();
     config.timeout_ticks = WATCHDOG_TICKS;
     let watchdog = Watchdog::try_new::<_, 1>(chip.WDT, config);
+    let Some(memory) = MEMORY.try_take() else { halt() };
     // SAFETY: the program is part of the image, as the exporter wrote it.
-    let network = unsafe { FlashNetwork::load(&PROGRAM.0, MEMORY.take()) };
+    let network = unsafe { FlashNetwork::load(&PROGRAM.0, memory) };
     let (Ok(network), Ok((_, [watchdog]))) = (network, watchdog) else { halt() };
     let device = Device::new(network, uart);
     EXECUTOR.init(Executor::new()).run(|spawner| {

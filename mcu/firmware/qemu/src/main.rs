@@ -36,8 +36,9 @@ static MEMORY: ConstStaticCell<Memory> = ConstStaticCell::new(Memory::new());
 
 #[entry]
 fn main() -> ! {
+    let Some(memory) = MEMORY.try_take() else { end(false) };
     // SAFETY: the program is part of the image, as the exporter wrote it.
-    let network = unsafe { FlashNetwork::load(&PROGRAM.0, MEMORY.take()) };
+    let network = unsafe { FlashNetwork::load(&PROGRAM.0, memory) };
     let (Ok(network), Some(mut sound)) = (network, SoundFile::open()) else { end(false) };
     let mut device = Device::new(network, Uart::first());
     let mut block = [0; afferent_device::BLOCK];

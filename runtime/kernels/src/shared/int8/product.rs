@@ -47,7 +47,7 @@ pub(crate) enum Scales<'a> {
 impl<'a> Filters<'a> {
     /// Number of filters.
     pub(crate) fn channels(&self) -> usize {
-        self.weights.len() / self.len
+        self.weights.len().checked_div(self.len).unwrap_or_default()
     }
 
     /// The filters `start..end`.

@@ -28,7 +28,7 @@ pub(crate) fn multiply(
     let row_bias = rows.map(|row| filters.row_bias(row));
     let (rest, channels) = (filters.len / 4 * 4, filters.channels());
     let tails = rows.map(|row| row.get(rest..).unwrap_or_default());
-    for (pair, both) in filters.weights.chunks(2 * filters.len).enumerate() {
+    for (pair, both) in filters.weights.chunks((2 * filters.len).max(1)).enumerate() {
         let (first, second) = both.split_at_checked(filters.len).unwrap_or((both, both));
         // The last filter of an odd number is its own partner.
         let second = if second.is_empty() { first } else { second };
