@@ -6,7 +6,7 @@
 
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
-/// The kernels. In a list before the others they take their place.
+/// The kernels. In a list before the others they override them.
 pub(crate) static KERNELS: [Kernel; 2] = [
     Kernel::new("aten::cat.out", &[Arg::TensorList, Arg::Int, Arg::Out], cat),
     Kernel::new("aten::view_copy.out", &[Arg::Tensor, Arg::IntList, Arg::Out], view_copy),

@@ -11,8 +11,8 @@ pub type Row = [i8; LogMel::BANDS];
 /// Computes log-mel features of 16-bit samples at 16 kHz.
 ///
 /// Samples before the first count as zeros. A row differs from the features of the package
-/// `log_mel` by at most 0.6 of [`LogMel::SCALE`], rounding included. The spectrum has 32 bits, so quiet sounds keep
-/// their precision.
+/// `log_mel` by at most 0.6 of [`LogMel::SCALE`], rounding included. The spectrum has 32 bits, so
+/// quiet sounds keep their precision.
 ///
 /// ```
 /// let mut features = afferent_wake::LogMel::new();
@@ -36,11 +36,11 @@ const WINDOW: usize = 400;
 const HOP: usize = 160;
 /// Points of the complex transform, whose real and imaginary parts are even and odd samples.
 const POINTS: usize = 256;
-/// Binary places of the sums of the bands: 42 of the power spectrum, less 12, and 15 of a weight.
-const BAND_PLACES: u32 = 45;
+/// Fraction bits of the sums of the bands: 42 of the power spectrum, less 12, and 15 of a weight.
+const BAND_BITS: u32 = 45;
 const POWER_SHIFT: u32 = 12;
 /// Smallest power of a band, as in the package `log_mel`.
-const FLOOR: u64 = ((1_u64 << BAND_PLACES) as f64 * 1e-6) as u64;
+const FLOOR: u64 = ((1_u64 << BAND_BITS) as f64 * 1e-6) as u64;
 /// First bin with a weight that is not zero, and the bin after the last one.
 const BINS: [usize; 2] = [2, 244];
 
@@ -146,64 +146,64 @@ impl Default for LogMel {
     }
 }
 
-/// Upper half of a product: half of the product with a number of 31 binary places.
+/// Upper half of a product: half of the product with a number of 31 fraction bits.
 #[inline]
 const fn high_product(a: i32, b: i32) -> i32 {
     ((a as i64 * b as i64) >> 32) as i32
 }
 
-/// Quantized feature of a power with [`BAND_PLACES`] binary places.
+/// Quantized feature of a power with [`BAND_BITS`] fraction bits.
 fn quantized(power: u64) -> i8 {
-    /// Quantized values of a doubling of the power, with 16 binary places.
+    /// Quantized values of a doubling of the power, with 16 fraction bits.
     const DOUBLING: i64 = numbers::round(core::f64::consts::LN_2 * 0.25 / LogMel::SCALE * 65536.0);
-    /// Quantized value of the power one, with 32 binary places, and a half for rounding.
+    /// Quantized value of the power one, with 32 fraction bits, and a half for rounding.
     const AT_ONE: i64 =
         numbers::round((1.0 / LogMel::SCALE + LogMel::ZERO_POINT as f64 + 0.5) * 4_294_967_296.0);
-    let log = log2(power) - ((BAND_PLACES as i64) << 16);
+    let log = log2(power) - ((BAND_BITS as i64) << 16);
     ((log * DOUBLING + AT_ONE) >> 32).clamp(-128, 127) as i8
 }
 
-/// Binary logarithm with 16 binary places, from a table of 64 intervals. The error is below 3e-5.
+/// Binary logarithm with 16 fraction bits, from a table of 64 intervals. The error is below 3e-5.
 fn log2(x: u64) -> i64 {
     let zeros = x.leading_zeros() & 63;
-    let mantissa = (x << zeros) >> 41; // 23 binary places
+    let mantissa = (x << zeros) >> 41; // a leading one and 22 fraction bits
     let (interval, rest) = ((mantissa >> 16) as usize & 63, (mantissa & 0xffff) as i64);
     let (low, high) = (i64::from(LOGARITHMS[interval]), i64::from(LOGARITHMS[interval + 1]));
-    // 6 of the 22 places below the point choose the interval.
+    // The upper 6 of the 22 bits choose the interval.
     (i64::from(63 - zeros) << 16) + low + ((high - low) * rest >> 16)
 }
 
-/// First half of the periodic Hann window and the sample after it, with 31 binary places.
+/// First half of the periodic Hann window and the sample after it, with 31 fraction bits.
 static HANN: [i32; WINDOW / 2 + 1] = {
     let mut table = [0; WINDOW / 2 + 1];
     let mut at = 0;
     while at < table.len() {
         let phase = core::f64::consts::TAU * at as f64 / WINDOW as f64;
-        table[at] = with_31_places(0.5 - 0.5 * numbers::cos(phase));
+        table[at] = with_31_bits(0.5 - 0.5 * numbers::cos(phase));
         at += 1;
     }
     table
 };
 
-/// Number from -1 to 1 with 31 binary places.
-const fn with_31_places(x: f64) -> i32 {
+/// Number from -1 to 1 with 31 fraction bits.
+const fn with_31_bits(x: f64) -> i32 {
     let x = numbers::round(x * 2_147_483_648.0);
     if x > i32::MAX as i64 { i32::MAX } else { x as i32 }
 }
 
-/// Cosine and sine of `2π k / 512`, with 31 binary places.
+/// Cosine and sine of `2π k / 512`, with 31 fraction bits.
 static ROTATIONS: [Complex; POINTS] = {
     let mut table = [[0; 2]; POINTS];
     let mut at = 0;
     while at < POINTS {
         let phase = core::f64::consts::PI * at as f64 / POINTS as f64;
-        table[at] = [with_31_places(numbers::cos(phase)), with_31_places(numbers::sin(phase))];
+        table[at] = [with_31_bits(numbers::cos(phase)), with_31_bits(numbers::sin(phase))];
         at += 1;
     }
     table
 };
 
-/// Binary logarithms of `1 + k / 64`, with 16 binary places.
+/// Binary logarithms of `1 + k / 64`, with 16 fraction bits.
 static LOGARITHMS: [u32; 65] = {
     let mut table = [0; 65];
     let mut at = 0;
@@ -218,7 +218,7 @@ static LOGARITHMS: [u32; 65] = {
 /// Weight one of a bin in a band.
 const ONE: u64 = 1 << 15;
 
-/// Of each bin: the band whose filter rises there, and its weight with 15 binary places. The filter
+/// Of each bin: the band whose filter rises there, and its weight with 15 fraction bits. The filter
 /// of the band before it falls; both weights have the sum [`ONE`].
 static WEIGHTS: [(u8, u16); BINS[1] - BINS[0]] = {
     let mut table = [(0, 0); BINS[1] - BINS[0]];

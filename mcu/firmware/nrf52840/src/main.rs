@@ -50,7 +50,7 @@ struct Uart(UarteTx<'static>);
 
 impl Line for Uart {
     fn write(&mut self, bytes: &[u8]) {
-        // Errors are those of the length and the place of the bytes, which a frame does not have.
+        // Errors are those of the length and the location of the bytes, which a frame does not have.
         let _ = self.0.blocking_write_from_ram(bytes);
     }
 }

@@ -169,6 +169,9 @@ mod tests {
         run(&filters, [first, second], [channels, 0], &mut out, &mut packed);
         assert_eq!(out[channels..], expected(&filters, first), "{len} {channels} {offsets:?}");
         assert_eq!(out[..channels], expected(&filters, second), "{len} {channels} {offsets:?}");
+        out.fill(0);
+        run(&filters, [first, first], [0, 0], &mut out, &mut packed);
+        assert_eq!(out[..channels], expected(&filters, first), "{len} {channels}: one row");
     }
 
     #[test]
