@@ -110,7 +110,7 @@ impl LogMel {
         for stage in 0..8 {
             let half = 1_usize << stage;
             for at in 0..half {
-                let [cos, sin] = ROTATIONS[(at * POINTS >> stage) & (POINTS - 1)];
+                let [cos, sin] = ROTATIONS[((at * POINTS) >> stage) & (POINTS - 1)];
                 let mut first = at;
                 while first < POINTS {
                     let second = (first + half) & (POINTS - 1);
@@ -170,7 +170,7 @@ fn log2(x: u64) -> i64 {
     let (interval, rest) = ((mantissa >> 16) as usize & 63, (mantissa & 0xffff) as i64);
     let (low, high) = (i64::from(LOGARITHMS[interval]), i64::from(LOGARITHMS[interval + 1]));
     // The upper 6 of the 22 bits choose the interval.
-    (i64::from(63 - zeros) << 16) + low + ((high - low) * rest >> 16)
+    (i64::from(63 - zeros) << 16) + low + (((high - low) * rest) >> 16)
 }
 
 /// First half of the periodic Hann window and the sample after it, with 31 fraction bits.
