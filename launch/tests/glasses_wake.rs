@@ -1,6 +1,7 @@
 //! `pipelines/glasses_wake.yaml` with a microcontroller in QEMU: a sound file is spoken to the device,
 //! and the answer of the agent is in a file.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![expect(clippy::print_stdout, reason = "prints the log and what is skipped")]
 
 use std::{
     env,
@@ -208,12 +209,16 @@ fn a_disturbed_line_and_a_killed_device_are_survived() {
     wait_for("the loss", || log(folder).contains("\"connected\":false").then_some(()));
     drop(first);
 
-    // The device is killed, and starts again.
+    // The device starts again, and is killed.
     let port = free_port();
-    let _second = device(&firmware, &sound, port, true);
+    let second = device(&firmware, &sound, port, true);
     let mut relay = Relay::open(port, &listener);
     relay.pass(|| log(folder).contains("\"connections\":2"));
     relay.pass(|| log(folder).contains("the kitchen light is on"));
+    drop(second);
+    relay.pass(|| false);
+    drop(relay);
+    wait_for("the second loss", || (count("\"connected\":false") == 2).then_some(()));
     assert!(host.0.try_wait().unwrap().is_none(), "the host ended");
     println!("{}", log(folder));
 }

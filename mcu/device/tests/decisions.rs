@@ -1,4 +1,5 @@
 //! The device on a host: its messages are the decisions of the listener on a host.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::{
     env, fs,

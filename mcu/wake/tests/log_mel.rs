@@ -1,4 +1,6 @@
 //! The features in fixed-point arithmetic against the package that the network was trained with.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![expect(clippy::print_stdout, reason = "prints the measurements")]
 
 use std::path::Path;
 
