@@ -11,6 +11,7 @@ import yaml
 import data
 import sounds
 from cards import write_card
+from listening import Listening
 from models import LogMel, Vad, WakeWord, macs_per_call
 from speech import ACTIVE_RMS, SAMPLE_RATE
 from streaming import (MODELS, STEP_S, OfflineVad, OfflineWakeWord, Program, StreamingVad, StreamingWakeWord,
@@ -22,7 +23,7 @@ NOISES = [*sounds.TEST_NOISES, "babble"]
 BABBLE_TALKERS = 8
 THRESHOLDS = (0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 MAX_DIFFERENCE = 1e-4
-is_offline = False
+is_offline = is_int8 = False
 # A detection within this time before or after the end of a phrase belongs to the phrase.
 EARLY_S, LATE_S = 0.3, 1.0
 HELD_OUT = ("Synthetic speech: 12 voice variants in 2 accents, sentence templates and a seventh of the words, all held "
@@ -43,6 +44,8 @@ def create_vad():
 
 
 def create_wake_word():
+    if is_int8:
+        return Listening()
     return OfflineWakeWord() if is_offline else StreamingWakeWord()
 
 
@@ -227,15 +230,15 @@ def rounded(value):
     return round(value, 4) if isinstance(value, float) else value
 
 
-def init_worker(offline):
-    global is_offline
-    is_offline = offline
+def init_worker(offline, int8):
+    global is_offline, is_int8
+    is_offline, is_int8 = offline, int8
     torch.set_num_threads(1)
 
 
 def run_tasks(tasks, jobs):
     start, rows = time.time(), {}
-    with concurrent.futures.ProcessPoolExecutor(jobs, initializer=init_worker, initargs=(is_offline,)) as workers:
+    with concurrent.futures.ProcessPoolExecutor(jobs, initializer=init_worker, initargs=(is_offline, is_int8)) as workers:
         for future in concurrent.futures.as_completed([workers.submit(*t) for t in tasks]):
             condition, row = future.result()
             rows[condition] = rounded(row)
@@ -305,7 +308,29 @@ def log_mel_error(seconds=20):
     return worst
 
 
+def compare(summary):
+    """Prints the recall of the package in 8 bits beside that of wake_word, from its card."""
+    with open(os.path.join(MODELS, "wake_word", "model.yaml")) as file:
+        f32 = yaml.safe_load(file)["quality"]["summary"]
+    print(f"{'':24}{'f32':>8}{'int8':>8}")
+    for row in ("recall_clean", "recall_10db"):
+        for phrase, found in summary[row].items():
+            print(f"{row + ' ' + phrase:<24}{f32[row][phrase]['recall']:8.4f}{found['recall']:8.4f}")
+    print(f"{'false alarms':24}{f32['false_alarms']:8}{summary['false_alarms']:8}", flush=True)
+
+
+def measure_int8(fraction, jobs, decision):
+    rows = run_tasks(wake_tasks(fraction, decision), jobs)
+    summary = wake_summary(rows)
+    compare(summary)
+    return {"measured_with": f"tools/zoo/evaluate.py --fraction {fraction:g}",
+            "program": "wake_word_int8.pte with the code of the firmware on a host (mcu/wake)",
+            "measured_on": MEASURED_ON["wake_word"], "summary": summary, "conditions": rows}
+
+
 def measure(name, fraction, jobs, decision):
+    if name == "wake_word_int8":
+        return measure_int8(fraction, jobs, decision)
     quality = {"measured_with": f"tools/zoo/evaluate.py --fraction {fraction:g}" + " --offline" * is_offline,
                "multiply_adds_per_call": macs_per_call()[name],
                "xnnpack_portable_difference": float(f"{largest_difference(name):.2g}")}
@@ -340,6 +365,7 @@ if __name__ == "__main__":
     is_offline = arguments.offline
     torch.set_num_threads(1)
     for name in arguments.names:
+        is_int8 = name == "wake_word_int8"
         path = os.path.join(MODELS, name, "model.yaml")
         with open(path) as file:
             content = yaml.safe_load(file)

@@ -11,6 +11,7 @@
 //! | `pose`, `transforms`, `motion`, `scene` | space |
 //! | [`vision`] | results of vision models |
 //! | `speech`, `speaker_turns`, `text`, `dialogue` | events and text of a conversation |
+//! | `device_status` | state of a microcontroller |
 //! | `playout` | audio between packets and an output device |
 //! | `cdr` | recorded form: CDR with ROS 2 message definitions |
 //! | `bytes` | byte sequences in messages |
@@ -22,6 +23,7 @@ mod bytes;
 mod camera;
 mod camera_file;
 mod cdr;
+mod device_status;
 mod dialogue;
 mod features;
 mod image;
@@ -42,6 +44,7 @@ pub use affine::Affine;
 pub use audio::{AudioBlock, SampleRate};
 pub use camera::{Camera, DistortionModel};
 pub use cdr::{Cdr, CdrMessage};
+pub use device_status::DeviceStatus;
 pub use dialogue::{Interruption, ToolMessage, TurnEvent, TurnEventKind};
 pub use features::Features;
 pub use image::{
@@ -75,6 +78,7 @@ pub const PAYLOADS: &[PayloadType] = &[
     PayloadType::of::<Depth>(),
     PayloadType::of::<Detections>(),
     PayloadType::of::<Detections3d>(),
+    PayloadType::of::<DeviceStatus>(),
     PayloadType::of::<Embedding>(),
     PayloadType::of::<Features>(),
     PayloadType::of::<Gain>(),

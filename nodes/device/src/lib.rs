@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`Camera`] | captures images |
 //! | [`Imu`] | measures acceleration and angular velocity |
+//! | [`McuLink`] | receives wake words and sound from a microcontroller |
 //! | [`Microphone`] | captures audio, timestamped on the session clock |
 //! | [`Speaker`] | plays audio and reports the playback position |
 //!
@@ -16,8 +17,10 @@
 //! one up through `imu/sysfs.rs`, and `imu/stream.rs` reads it, by the layout of `imu/scan.rs`;
 //! `imu/pair.rs` joins an accelerometer and a gyroscope. On other systems, `imu_stub.rs` fails.
 //!
-//! `reconnect.rs` opens lost cameras and motion sensors again, and `session_clock.rs` converts the
-//! timestamps of their drivers to session time.
+//! `mcu_link/line.rs` connects to microcontrollers, by TCP or a serial port (feature `serial`).
+//!
+//! `reconnect.rs` opens lost devices again. `session_clock.rs` converts the timestamps of drivers to
+//! session time, and `offset.rs` compares two clocks.
 //!
 //! Audio devices need the feature `audio-device`. Without it, the nodes are in the catalog, but
 //! fail with a message about the feature when a graph opens them.
@@ -47,11 +50,9 @@ mod camera_params;
 #[cfg_attr(not(target_os = "linux"), path = "imu_stub.rs")]
 mod imu;
 mod imu_params;
+mod mcu_link;
 mod microphone;
-#[cfg_attr(
-    not(any(target_os = "linux", feature = "camera-nokhwa")),
-    expect(dead_code, reason = "no node of this system has a device that comes back")
-)]
+mod offset;
 mod reconnect;
 #[cfg(target_os = "linux")]
 mod session_clock;
@@ -69,6 +70,7 @@ pub use camera_nokhwa::Camera;
 pub use camera_params::{CameraFormat, CameraParams};
 pub use imu::Imu;
 pub use imu_params::ImuParams;
+pub use mcu_link::{McuLink, McuLinkParams};
 pub use microphone::{Microphone, MicrophoneParams};
 pub use reconnect::OnLost;
 pub use speaker::{Speaker, SpeakerParams};
@@ -81,6 +83,7 @@ pub const NODES: &[NodeEntry] = &[
     ))]
     NodeDef::of::<Camera>,
     NodeDef::of::<Imu>,
+    NodeDef::of::<McuLink>,
     NodeDef::of::<Microphone>,
     NodeDef::of::<Speaker>,
 ];

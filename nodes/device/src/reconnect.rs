@@ -113,6 +113,11 @@ impl<O, S> Reconnect<O, S> {
         cx.resume_at(next_try);
     }
 
+    /// True while the device is lost.
+    pub(crate) fn is_lost(&self) -> bool {
+        matches!(self.stage, Stage::Lost { .. })
+    }
+
     /// Takes a value of time `at` that came at `now`; returns its timestamp, which never goes back.
     pub(crate) fn stamp(&mut self, now: Timestamp, at: Timestamp) -> Timestamp {
         self.last = Some(now);

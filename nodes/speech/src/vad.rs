@@ -1,7 +1,6 @@
 //! Voice activity detection.
 
 pub(crate) mod fsmn;
-mod gate;
 mod speech_model;
 
 use std::{collections::VecDeque, path::PathBuf, time::Duration};
@@ -11,10 +10,9 @@ use afferent_messages::{AudioBlock, SampleRate, SpeechEvent, SpeechEventKind};
 
 use afferent_package::Decision;
 
-use self::{
-    gate::{SpeechGate, Thresholds},
-    speech_model::SpeechModel,
-};
+use afferent_wake::{SpeechChange, SpeechGate, Thresholds};
+
+use self::speech_model::SpeechModel;
 
 params! {
     /// Settings of [`Vad`]. The defaults are those of Silero VAD and pipecat, except for
@@ -148,11 +146,12 @@ impl Vad {
         end: Timestamp,
         probability: f32,
     ) -> Result<(), NodeError> {
-        let change = self.gate.update(start, end, probability, &self.thresholds);
+        let change = self.gate.update(start.0, end.0, probability, &self.thresholds);
+        let change = change.map(|(change, at)| (change, Timestamp(at)));
         let window = &self.pending[self.context..self.context + self.window];
         self.recent.extend(window);
         match change {
-            Some((SpeechEventKind::Start, at)) => {
+            Some((SpeechChange::Start, at)) => {
                 cx.send_at(
                     Self::EVENTS,
                     at,
@@ -163,7 +162,7 @@ impl Vad {
                 self.keep_recent(self.rate.samples(lead));
                 self.send_speech(cx, end)?;
             }
-            Some((SpeechEventKind::End, at)) => {
+            Some((SpeechChange::End, at)) => {
                 self.send_speech(cx, end)?;
                 cx.send_at(
                     Self::EVENTS,
@@ -175,9 +174,9 @@ impl Vad {
             None => {
                 let wait = self.pre_roll + self.thresholds.min_speech;
                 self.keep_recent(self.rate.samples(wait) + self.window);
-                if self.gate.silent_for(end) > Duration::from_secs(2) {
+                if self.gate.silent_for(end.0) > Duration::from_secs(2) {
                     self.model.reset();
-                    self.gate.mark_reset(end);
+                    self.gate.mark_reset(end.0);
                 }
             }
         }

@@ -5,6 +5,8 @@ use std::{path::PathBuf, time::Duration};
 use afferent_graph::{Cx, Node, NodeError, OpenCx, Port, Timestamp, Weight, params, ports};
 use afferent_messages::{Features, KeywordEvent};
 
+use afferent_wake::{Detected, Detector, Label};
+
 use crate::recurrent::RecurrentModel;
 
 params! {
@@ -48,7 +50,10 @@ params! {
 /// ```
 pub struct WakeWord {
     model: RecurrentModel,
-    detector: Detector,
+    detector: Detector<Vec<Label>, Vec<f32>>,
+    /// Time between two runs that the smoothing of the detector is for.
+    step: Duration,
+    settings: Settings,
     /// Input rows of a run of the model, and bins of a row.
     rows: usize,
     bins: usize,
@@ -58,9 +63,19 @@ pub struct WakeWord {
     next_at: Option<Timestamp>,
 }
 
+/// Labels and the settings of their detection.
+struct Settings {
+    labels: Vec<String>,
+    thresholds: Vec<f32>,
+    smooth: Duration,
+    refractory: Duration,
+}
+
 /// Values for packages that do not define them.
 const DEFAULT_THRESHOLD: f32 = 0.5;
 const DEFAULT_SMOOTH: Duration = Duration::from_millis(120);
+/// Most runs of a moving average.
+const MAX_SMOOTHED_RUNS: usize = 4096;
 const DEFAULT_REFRACTORY: Duration = Duration::from_millis(1000);
 
 ports! {
@@ -110,7 +125,7 @@ impl Node for WakeWord {
         }
         let decision = package.manifest.decision;
         let ms = |value: Option<u32>| value.map(|ms| Duration::from_millis(u64::from(ms)));
-        let detector = Detector {
+        let settings = Settings {
             thresholds: labels
                 .iter()
                 .map(|label| {
@@ -124,11 +139,10 @@ impl Node for WakeWord {
                 .refractory
                 .or(ms(decision.refractory_ms))
                 .unwrap_or(DEFAULT_REFRACTORY),
-            last_detected: vec![None; labels.len()],
             labels,
-            recent_scores: Vec::new(),
         };
-        Ok(Self { model, detector, rows, bins, pending: Vec::new(), next_at: None })
+        let (detector, step) = (settings.detector(Duration::ZERO), Duration::ZERO);
+        Ok(Self { model, detector, step, settings, rows, bins, pending: Vec::new(), next_at: None })
     }
 
     fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
@@ -156,10 +170,15 @@ impl Node for WakeWord {
             let (model, pending) = (&mut self.model, &self.pending);
             let scores = cx.time_model(|| model.run(&pending[..whole]))?;
             let decided = run_at + duration(self.rows - 1) + features.window;
-            let detected = self.detector.update(scores, decided, duration(self.rows));
-            if let Some((label, score)) = detected.map_err(|reason| self.model.error(reason))? {
+            if self.step != duration(self.rows) {
+                self.step = duration(self.rows);
+                self.detector = self.settings.detector(self.step);
+            }
+            let detected = self.detector.update(scores, decided.0);
+            let detected = detected.map_err(|error| self.model.error(error.to_string()))?;
+            if let Some(Detected { label, score }) = detected {
                 let mut event = cx.loan(Self::EVENTS);
-                event.label.clone_from(&self.detector.labels[label]);
+                event.label.clone_from(&self.settings.labels[label]);
                 event.score = score;
                 cx.send_at(Self::EVENTS, decided, event);
             }
@@ -170,120 +189,13 @@ impl Node for WakeWord {
     }
 }
 
-/// Smooths scores and detects phrases.
-struct Detector {
-    /// Threshold of each label.
-    thresholds: Vec<f32>,
-    smooth: Duration,
-    refractory: Duration,
-    labels: Vec<String>,
-    /// Scores of the last runs, run after run, the oldest first.
-    recent_scores: Vec<f32>,
-    /// Time of the last detection of each label.
-    last_detected: Vec<Option<Timestamp>>,
-}
-
-impl Detector {
-    fn restart(&mut self) {
-        self.recent_scores.clear();
-    }
-
-    /// Adds the scores of the run that ends at `now`; `step` is the time between runs. Returns the
-    /// detected label and its smoothed score.
-    fn update(
-        &mut self,
-        scores: &[f32],
-        now: Timestamp,
-        step: Duration,
-    ) -> Result<Option<(usize, f32)>, String> {
-        let labels = self.labels.len();
-        if scores.len() != labels {
-            return Err(format!("forward returns {} scores for {labels} labels", scores.len()));
-        }
+impl Settings {
+    /// Detector for runs every `step`.
+    fn detector(&self, step: Duration) -> Detector<Vec<Label>, Vec<f32>> {
         let runs = (self.smooth.as_secs_f64() / step.as_secs_f64().max(1e-9)).round();
-        let runs = (runs as usize).max(1);
-        self.recent_scores.extend_from_slice(scores);
-        let excess = (self.recent_scores.len() / labels).saturating_sub(runs);
-        self.recent_scores.drain(..excess * labels);
-        // Scores before the first run count as zero.
-        let mean = |label: usize| {
-            self.recent_scores.iter().skip(label).step_by(labels).sum::<f32>() / runs as f32
-        };
-        let above = (1..labels).map(|label| (label, mean(label))).filter(|&(label, score)| {
-            // A later detection is from before a restart of the clock.
-            let is_refractory = |last: Timestamp| now >= last && now.since(last) < self.refractory;
-            score >= self.thresholds[label] && !self.last_detected[label].is_some_and(is_refractory)
-        });
-        let detected = above.max_by(|a, b| a.1.total_cmp(&b.1));
-        if let Some((label, _)) = detected {
-            self.last_detected[label] = Some(now);
-        }
-        Ok(detected)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const STEP: Duration = Duration::from_millis(40);
-
-    /// Checks the runs that detect "b" (1) or "c" (2), for one pair of scores per run.
-    fn check(scores: &[(f32, f32)], expected: &[(usize, usize)]) {
-        let mut detector = Detector {
-            thresholds: vec![0.6; 3],
-            smooth: STEP * 2,
-            refractory: STEP * 4,
-            labels: ["a", "b", "c"].map(str::to_owned).to_vec(),
-            recent_scores: Vec::new(),
-            last_detected: vec![None; 3],
-        };
-        let mut found = Vec::new();
-        let mut now = Timestamp::ZERO;
-        for (at, &(b, c)) in scores.iter().enumerate() {
-            let detected = detector.update(&[1.0 - b - c, b, c], now, STEP).unwrap();
-            found.extend(detected.map(|(label, _)| (at, label)));
-            now = now + STEP;
-        }
-        assert_eq!(found, expected, "{scores:?}");
-    }
-
-    #[test]
-    fn a_single_high_score_is_not_detected() {
-        check(&[(0.0, 0.0), (1.0, 0.0), (0.0, 0.0)], &[]);
-        check(&[(0.0, 0.0), (1.0, 0.0), (0.4, 0.0)], &[(2, 1)]);
-    }
-
-    #[test]
-    fn a_detected_phrase_is_refractory() {
-        check(&[(1.0, 0.0); 9], &[(1, 1), (5, 1)]);
-        check(&[(1.0, 0.0), (1.0, 0.0), (0.0, 1.0), (0.0, 1.0)], &[(1, 1), (3, 2)]);
-    }
-
-    /// A detector of labels "a" and "b" with a refractory time of four steps.
-    fn two_labels() -> Detector {
-        Detector {
-            thresholds: vec![0.5; 2],
-            smooth: STEP,
-            refractory: STEP * 4,
-            labels: vec!["a".to_owned(), "b".to_owned()],
-            recent_scores: Vec::new(),
-            last_detected: vec![None; 2],
-        }
-    }
-
-    #[test]
-    fn the_number_of_scores_must_match_the_labels() {
-        assert!(two_labels().update(&[0.1; 3], Timestamp::ZERO, STEP).is_err());
-    }
-
-    #[test]
-    fn a_restart_of_the_clock_ends_the_refractory_time() {
-        let mut detector = two_labels();
-        let detected = |step: u32| {
-            let found = detector.update(&[0.0, 1.0], Timestamp::ZERO + STEP * step, STEP);
-            found.unwrap().is_some()
-        };
-        assert_eq!([1000, 1001, 3, 4, 7].map(detected), [true, false, true, false, true]);
+        let runs = (runs as usize).clamp(1, MAX_SMOOTHED_RUNS);
+        let labels: Vec<Label> = self.thresholds.iter().map(|&value| Label::new(value)).collect();
+        let recent = vec![0.0; runs * labels.len()];
+        Detector::new(labels, recent, self.refractory)
     }
 }

@@ -91,12 +91,15 @@ impl Dims {
     /// Strides, in elements, of a tensor of `sizes` laid out in `dim_order`.
     #[inline]
     pub fn strides(sizes: &[usize], dim_order: &[u8]) -> Self {
-        let mut strides = Self::filled(sizes.len(), 0);
+        let mut strides = Self { len: sizes.len().min(MAX_DIMS), items: [0; MAX_DIMS] };
         let mut step = 1;
         for &dim in dim_order.iter().rev() {
-            strides[usize::from(dim)] = step;
-            // The product may overflow for an empty tensor, whose strides are not used.
-            step = usize::wrapping_mul(step, sizes[usize::from(dim)].max(1));
+            let dim = usize::from(dim);
+            if let (Some(stride), Some(&size)) = (strides.items.get_mut(dim), sizes.get(dim)) {
+                *stride = step;
+                // The product may overflow for an empty tensor, whose strides are not used.
+                step = usize::wrapping_mul(step, size.max(1));
+            }
         }
         strides
     }
@@ -107,14 +110,15 @@ impl Deref for Dims {
 
     #[inline]
     fn deref(&self) -> &[usize] {
-        &self.items[..self.len]
+        // Without a path that panics, for firmware. `len` is at most `MAX_DIMS`.
+        self.items.get(..self.len).unwrap_or_default()
     }
 }
 
 impl DerefMut for Dims {
     #[inline]
     fn deref_mut(&mut self) -> &mut [usize] {
-        &mut self.items[..self.len]
+        self.items.get_mut(..self.len).unwrap_or_default()
     }
 }
 

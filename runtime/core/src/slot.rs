@@ -366,7 +366,8 @@ impl<'s, 'a> TensorMut<'s, 'a> {
     /// Returns true if the elements are in row-major order.
     #[inline]
     pub fn is_contiguous(&self) -> bool {
-        self.slot.dim_order.is_sorted()
+        // As for `TensorView`.
+        self.slot.dim_order.iter().is_sorted()
     }
 
     /// Borrows the tensor for reading.

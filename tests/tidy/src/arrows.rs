@@ -29,8 +29,16 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("graph/web", &[]),
     ("nodes/python", &["runtime/core", "graph/core", "graph/messages", "graph/transport"]),
     (
+        "mcu/device",
+        &["runtime/core", "runtime/executor", "runtime/kernels", "mcu/link", "mcu/wake"],
+    ),
+    ("mcu/link", &[]),
+    ("mcu/wake", &["runtime/core", "runtime/executor"]),
+    (
         "nodes/*",
         &[
+            "mcu/link",
+            "mcu/wake",
             "runtime/core",
             "runtime/executor",
             "runtime/package",
@@ -53,7 +61,7 @@ pub(crate) fn folders() -> impl Iterator<Item = &'static str> {
 }
 
 const ANYTHING: &[&str] =
-    &["runtime/*", "backends/*", "graph/*", "nodes/*", "launch", "python", "tools/*", "tests/*"];
+    &["runtime/*", "backends/*", "graph/*", "mcu/*", "nodes/*", "launch", "python", "tools/*", "tests/*"];
 
 /// Additional crates that every crate may use as dev-dependencies.
 const IN_TESTS: &[&str] = &["runtime/kernels", "backends/xnnpack", "graph/messages"];

@@ -8,10 +8,10 @@ use afferent_graph::{Choice, Pool, Timestamp};
 use super::*;
 use crate::{
     Activity, ActivityKind, Affine, AudioBlock, Camera, ColorMatrix, ColorRange, Colorimetry,
-    DistortionModel, Features, Gain, HeardWord, Image, Imu, Interruption, KeywordEvent,
-    Orientation, PAYLOADS, PixelFormat, Played, PointCloud, Pose, SampleRate, SceneEntity,
-    SceneUpdate, SpeakerTurn, SpeakerTurns, SpeechEvent, SpeechEventKind, Text, ToolMessage,
-    Transcript, Transform, Transforms, TurnEvent, TurnEventKind, Word,
+    DeviceStatus, DistortionModel, Features, Gain, HeardWord, Image, Imu, Interruption,
+    KeywordEvent, Orientation, PAYLOADS, PixelFormat, Played, PointCloud, Pose, SampleRate,
+    SceneEntity, SceneUpdate, SpeakerTurn, SpeakerTurns, SpeechEvent, SpeechEventKind, Text,
+    ToolMessage, Transcript, Transform, Transforms, TurnEvent, TurnEventKind, Word,
     vision::{Depth, Embedding, Mask},
 };
 
@@ -202,6 +202,15 @@ fn messages() -> Vec<Encoded> {
         Encoded::new(SpeechEvent { kind: SpeechEventKind::End, probability: NAN }, |a, b| {
             a.kind == b.kind && a.probability.to_bits() == b.probability.to_bits()
         }),
+        Encoded::new(
+            DeviceStatus {
+                connections: 2,
+                battery_v: 3.7,
+                garbage: u64::MAX,
+                ..Default::default()
+            },
+            PartialEq::eq,
+        ),
         Encoded::new(KeywordEvent { label: "hey ✓\0".to_owned(), score: 0.5 }, PartialEq::eq),
         Encoded::new(
             Transcript { utterance: u64::MAX, is_final: true, words, language: "yue".to_owned() },

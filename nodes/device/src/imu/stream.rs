@@ -14,11 +14,7 @@ use super::{
     pair::Pair,
     setup::{ENABLE, Scan, Sensor, Triple},
 };
-use crate::{
-    ImuParams,
-    session_clock::{Offset, monotonic_ns},
-    warn_rarely,
-};
+use crate::{ImuParams, offset::Offset, session_clock::monotonic_ns, warn_rarely};
 
 const UNPLUGGED: &str = "it was unplugged";
 

@@ -48,13 +48,16 @@ fn softmax(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> 
         return Err(invalid(7, "the dim order of the input"));
     }
     out.resize(input.sizes())?;
-    let (len, stride) = (input.sizes()[dim], input.strides()[dim]);
+    let at = |dims: &[usize]| dims.get(dim).copied().unwrap_or_default();
+    let (len, stride) = (at(input.sizes()), at(&input.strides()).max(1));
     let block = len * stride;
     let out = out.data_mut::<i8>()?;
     if block == 0 {
         return Ok(());
     }
-    for (from, to) in data.chunks_exact(block).zip(out.chunks_exact_mut(block)) {
+    for start in (0..data.len()).step_by(block) {
+        let (from, to) = (data.get(start..start + block), out.get_mut(start..start + block));
+        let (Some(from), Some(to)) = (from, to) else { break };
         for first in 0..stride {
             row.run(from, to, first, stride);
         }

@@ -62,7 +62,7 @@ impl<const TRANSPOSED: bool> Columns<'_, TRANSPOSED> {
                     part.multiply(rows, targets, out, packed);
                     continue;
                 }
-                for column in columns.chunks_exact_mut(len).take(last + 1) {
+                for column in columns.chunks_exact_mut(len.max(1)).take(last + 1) {
                     self.gather(position, group * self.channels, column);
                     position = position.next(self.output);
                 }

@@ -122,7 +122,7 @@ impl Depthwise<'_> {
             // at `first`.
             unsafe { dsp::four_channels(taps, self.input, self.weights, first, offset) }
         } else {
-            let from = [first / self.multiplier, first];
+            let from = [first.checked_div(self.multiplier).unwrap_or_default(), first];
             // SAFETY: as above.
             unsafe { dsp::four_outputs(taps, self.input, self.weights, from, offset) }
         }
@@ -130,7 +130,7 @@ impl Depthwise<'_> {
 
     /// Sum of the products of output channel `channel`.
     fn one(&self, taps: &[Tap], channel: usize) -> i32 {
-        let from = channel / self.multiplier;
+        let from = channel.checked_div(self.multiplier).unwrap_or_default();
         let [origin, weight_origin] = dsp::tap(self.input, 0, self.weights, 0);
         let mut sum = 0_i32;
         for &[x, weight] in taps {

@@ -124,6 +124,52 @@ pub(crate) fn dot_2x2(groups: &[[u32; 4]], first: &[i8], second: &[i8]) -> [[i32
     }
 }
 
+/// As [`dot_2x2`], of the first row alone.
+#[cfg(any(test, all(afferent_dsp, not(afferent_mve))))]
+#[inline]
+pub(crate) fn dot_1x2(groups: &[[u32; 4]], first: &[i8], second: &[i8]) -> [i32; 2] {
+    let count = groups.len().min(first.len() / 4).min(second.len() / 4);
+    #[cfg(afferent_dsp)]
+    {
+        let (mut a, mut b) = (0, 0);
+        if count == 0 {
+            return [0; 2];
+        }
+        // SAFETY: the loop reads `count` groups of 16 bytes and `count` words of each filter.
+        unsafe {
+            asm!(
+                "1:",
+                "ldr r9, [r1], #4",
+                "ldr r11, [r2], #4",
+                "ldrd r5, r8, [r0], #16",
+                "subs lr, lr, #1",
+                "sxtb16 r10, r9, ror #8",
+                "sxtb16 r12, r11, ror #8",
+                "sxtb16 r9, r9",
+                "sxtb16 r11, r11",
+                "smlad r3, r5, r9, r3",
+                "smlad r4, r5, r11, r4",
+                "smlad r3, r8, r10, r3",
+                "smlad r4, r8, r12, r4",
+                "bne 1b",
+                inout("r0") groups.as_ptr() => _,
+                inout("r1") first.as_ptr() => _,
+                inout("r2") second.as_ptr() => _,
+                inout("lr") count => _,
+                inout("r3") a, inout("r4") b,
+                out("r5") _, out("r8") _, out("r9") _, out("r10") _, out("r11") _, out("r12") _,
+                options(readonly, nostack),
+            );
+        }
+        [a, b]
+    }
+    #[cfg(not(afferent_dsp))]
+    {
+        let [row, _] = dot_2x2(groups.get(..count).unwrap_or_default(), first, second);
+        row
+    }
+}
+
 /// `value · multiplier · 2^(shift - 31)`, as `Requantizer::apply` rounds it.
 #[cfg(afferent_dsp)]
 #[inline(always)]

@@ -47,7 +47,7 @@ pub(crate) enum Scales<'a> {
 impl<'a> Filters<'a> {
     /// Number of filters.
     pub(crate) fn channels(&self) -> usize {
-        self.weights.len() / self.len
+        self.weights.len().checked_div(self.len).unwrap_or_default()
     }
 
     /// The filters `start..end`.
@@ -169,6 +169,9 @@ mod tests {
         run(&filters, [first, second], [channels, 0], &mut out, &mut packed);
         assert_eq!(out[channels..], expected(&filters, first), "{len} {channels} {offsets:?}");
         assert_eq!(out[..channels], expected(&filters, second), "{len} {channels} {offsets:?}");
+        out.fill(0);
+        run(&filters, [first, first], [0, 0], &mut out, &mut packed);
+        assert_eq!(out[..channels], expected(&filters, first), "{len} {channels}: one row");
     }
 
     #[test]

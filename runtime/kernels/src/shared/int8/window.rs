@@ -42,7 +42,7 @@ impl Window {
     /// Size of the output of a convolution or pool on `input`.
     pub(crate) fn output(&self, input: [usize; 2], ceil_mode: bool) -> Option<[usize; 2]> {
         let along = |dim: usize| {
-            let (stride, padding) = (self.stride[dim], self.padding[dim]);
+            let (stride, padding) = (self.stride[dim].max(1), self.padding[dim]);
             let padded = input[dim].checked_add(2 * padding)?;
             let room = padded.checked_sub(self.extent(dim)?)?.checked_sub(1)?;
             let size = if ceil_mode { room.div_ceil(stride) } else { room / stride } + 1;
@@ -84,14 +84,14 @@ impl Window {
         size: usize,
     ) -> Option<usize> {
         let shifted = (at + self.padding[dim]).checked_sub(tap * self.dilation[dim])?;
-        let position = shifted / self.stride[dim];
+        let position = shifted.checked_div(self.stride[dim])?;
         (position * self.stride[dim] == shifted && position < size).then_some(position)
     }
 
     /// Taps along `dim` that read the input: those from the first to before the second number.
     #[inline]
     pub(crate) fn taps(&self, dim: usize, at: usize, size: usize) -> [usize; 2] {
-        let (start, dilation) = (at * self.stride[dim], self.dilation[dim]);
+        let (start, dilation) = (at * self.stride[dim], self.dilation[dim].max(1));
         let (padding, kernel) = (self.padding[dim], self.kernel[dim]);
         if dilation == 1 {
             let first = padding.saturating_sub(start).min(kernel);

@@ -25,21 +25,27 @@ pub(crate) fn multiply(
         let [a, b] = [dsp::widen(offset, a), dsp::widen(offset, b)];
         *group = [a[0], a[1], b[0], b[1]];
     }
+    // The last row of an odd number is its own partner.
+    let is_repeated = targets[0] == targets[1];
     let row_bias = rows.map(|row| filters.row_bias(row));
     let (rest, channels) = (filters.len / 4 * 4, filters.channels());
     let tails = rows.map(|row| row.get(rest..).unwrap_or_default());
-    for (pair, both) in filters.weights.chunks(2 * filters.len).enumerate() {
+    for (pair, both) in filters.weights.chunks((2 * filters.len).max(1)).enumerate() {
         let (first, second) = both.split_at_checked(filters.len).unwrap_or((both, both));
         // The last filter of an odd number is its own partner.
         let second = if second.is_empty() { first } else { second };
-        let sums = dsp::dot_2x2(groups, first, second);
+        let sums = if is_repeated {
+            [dsp::dot_1x2(groups, first, second); ROWS]
+        } else {
+            dsp::dot_2x2(groups, first, second)
+        };
         for (part, weights) in [first, second].into_iter().enumerate() {
             let channel = 2 * pair + part;
             if channel >= channels {
                 break;
             }
             let (bias, requantizer) = (filters.bias(channel), filters.requantizer(channel));
-            for row in 0..ROWS {
+            for row in 0..if is_repeated { 1 } else { ROWS } {
                 let mut sum = sums[row][part].wrapping_add(bias).wrapping_add(row_bias[row]);
                 if rest < filters.len {
                     sum = sum.wrapping_add(filters.tail(tails[row], weights, rest));
