@@ -1,13 +1,14 @@
 //! Hot path: records the graph for new sizes, uploads inputs, runs, and reads outputs back.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use afferent_core::{Args, Delegate, Error, KernelContext};
-use afferent_gpu::{Access, Binding, Buffer, Device, Dispatch, Gpu, Readback};
+use afferent_gpu::{Access, BindGroup, Binding, Buffer, Device, Dispatch, Gpu, Readback};
 
 use crate::{
     convert,
     error::from_gpu,
+    exchange::{Exchange, Output, fixed_roots},
     graph::{Graph, Value},
     memory_plan::MemoryPlan,
     recorder::{DeviceLimits, Recorder, Step, Target},
@@ -24,6 +25,8 @@ pub(crate) struct VulkanDelegate<'a> {
     /// Sizes of constant values.
     constant_sizes: Vec<(usize, Vec<usize>)>,
     roots: Vec<usize>,
+    /// Values whose memory cannot be replaced by that of a result.
+    fixed_roots: HashSet<usize>,
     /// Inputs whose elements a SymInt reads.
     host_inputs: HashSet<usize>,
     /// Sizes and integers of the inputs of the last recording.
@@ -44,12 +47,17 @@ struct Recording {
     offsets: Vec<u64>,
     dispatches: Vec<Dispatch>,
     params: Option<Buffer>,
+    /// Bindings of a step to buffers of arguments.
+    rebound: HashMap<(usize, Vec<Buffer>), BindGroup>,
     output_sizes: Vec<Vec<usize>>,
     output_ints: Vec<i64>,
 }
 
 /// Bytes of the numbers of a step, at least.
 const MIN_PARAM_BYTES: u64 = 256;
+
+/// Limit on the bindings to buffers of arguments that a recording keeps.
+const MAX_REBOUND: usize = 4096;
 
 impl<'a> VulkanDelegate<'a> {
     /// # Errors
@@ -83,9 +91,10 @@ impl<'a> VulkanDelegate<'a> {
         let written = graph.calls.iter().zip(&plan.is_constant).filter(|(_, constant)| **constant);
         let written =
             written.flat_map(|(call, _)| call.args.last().map_or(vec![], |out| graph.leaves(*out)));
-        let constant_sizes =
+        let constant_sizes: Vec<_> =
             written.filter_map(|value| Some((value, recorder.sizes[value].clone()?))).collect();
         let roots = recorder.roots;
+        let fixed_roots = fixed_roots(&graph, &roots, &recorder.is_state, &constant_sizes);
         let selects =
             graph.calls.iter().filter(|call| call.operator.name.contains("select_as_symint"));
         let host_inputs = selects.map(|call| call.args[0]).collect();
@@ -98,6 +107,7 @@ impl<'a> VulkanDelegate<'a> {
             buffers,
             constant_sizes,
             roots,
+            fixed_roots,
             host_inputs,
             key: vec![],
             recording: None,
@@ -117,18 +127,18 @@ impl<'a> VulkanDelegate<'a> {
                 key.push((vec![], vec![args.int(index).or_else(|_| single(args, index))?]));
                 continue;
             };
-            let view = args.tensor(index)?;
-            let fits = view.rank() == spec.dims.len()
-                && view.sizes().iter().zip(&spec.dims).all(|(size, bound)| size <= bound);
+            let slot = args.slot(index)?;
+            let fits = slot.sizes().len() == spec.dims.len()
+                && slot.sizes().iter().zip(&spec.dims).all(|(size, bound)| size <= bound);
             if !fits {
                 return Err(fault);
             }
             let integers = if self.host_inputs.contains(input) {
-                convert::integers(index, &view)?
+                convert::integers(index, &args.tensor(index)?)?
             } else {
                 vec![]
             };
-            key.push((view.sizes().to_vec(), integers));
+            key.push((slot.sizes().to_vec(), integers));
         }
         Ok(key)
     }
@@ -162,49 +172,79 @@ impl<'a> VulkanDelegate<'a> {
         Ok(recording)
     }
 
-    fn upload(&self, device: &Device, args: &Args<'_>) -> Result<(), Error> {
+    /// Uploads the inputs that are not on the device.
+    fn upload(
+        &self,
+        device: &Device,
+        recording: &Recording,
+        args: &Args<'_>,
+    ) -> Result<Exchange, Error> {
+        let mut exchange = Exchange::default();
         for (index, &input) in self.graph.inputs.iter().enumerate() {
             let Value::Tensor(spec) = &self.graph.values[input] else { continue };
-            let buffer = self.buffer(input)?;
-            let elements =
-                convert::argument(index, &args.tensor(index)?, spec.datatype.on_device())?;
-            device.upload(buffer, 0, &elements).map_err(from_gpu)?;
+            let (ty, root) = (spec.datatype.on_device(), self.roots[input]);
+            let is_shared =
+                !recording.writes(root) && exchange.input(&self.gpu, args.slot(index)?, root, ty);
+            if is_shared {
+                continue;
+            }
+            let elements = convert::argument(index, &args.tensor(index)?, ty)?;
+            device.upload(self.buffer(input)?, 0, &elements).map_err(from_gpu)?;
         }
-        Ok(())
+        Ok(exchange)
     }
 
     fn buffer(&self, value: usize) -> Result<&Buffer, Error> {
-        let slot = self.plan.locations.get(&Target::Value(self.roots[value]));
-        let buffer = slot.and_then(|slot| self.buffers[*slot].as_ref());
+        let buffer = self.slot_buffer(&Target::Value(self.roots[value]));
         buffer.ok_or(Error::Internal { reason: "inputs and outputs have memory" })
     }
 
-    /// Runs the recording and copies the results to the output arguments.
-    fn run(&mut self, recording: &Recording, args: &mut Args<'_>) -> Result<(), Error> {
+    /// Buffer of the memory plan.
+    fn slot_buffer(&self, target: &Target) -> Option<&Buffer> {
+        plan_buffer(&self.plan, &self.buffers, target)
+    }
+
+    /// Runs the recording. Copies the results to the output arguments, or leaves them on the device.
+    fn run(&mut self, recording: &mut Recording, args: &mut Args<'_>) -> Result<(), Error> {
         let gpu = self.gpu.clone();
         let device = gpu.device().map_err(from_gpu)?;
+        let mut exchange = self.upload(device, recording, args)?;
         let first = self.graph.inputs.len();
         let (mut ranges, mut total) = (vec![], 0);
         for (index, &output) in self.graph.outputs.iter().enumerate() {
             let Value::Tensor(spec) = &self.graph.values[output] else { continue };
-            let sizes = &recording.output_sizes[index];
-            args.out(first + index)?.resize(sizes)?;
+            let sizes = recording.output_sizes[index].as_slice();
+            let (ty, root) = (spec.datatype.on_device(), self.roots[output]);
+            let words = |value: usize| self.graph.tensor(value).map_or(0, |spec| spec.words());
+            let bound = 4 * words(root).max(words(output));
+            let is_fixed = self.fixed_roots.contains(&root);
+            let argument = first + index;
+            let planned = Output { argument, root, sizes, ty, is_fixed, bound };
+            if exchange.output(&gpu, args, &planned)? {
+                continue;
+            }
+            args.out(argument)?.resize(sizes)?;
             let numel: usize = sizes.iter().product();
-            let ty = spec.datatype.on_device();
             let bytes = if ty.is_packed() { numel } else { 4 * numel };
-            ranges.push((first + index, output, ty, total, bytes));
+            ranges.push((argument, output, ty, total, bytes));
             total += bytes.next_multiple_of(4);
         }
-        if self.staging.as_ref().is_none_or(|staging| staging.bytes() < total as u64) {
+        let rebound = {
+            let (plan, buffers) = (&self.plan, &self.buffers);
+            let planned = |target: &Target| plan_buffer(plan, buffers, target);
+            recording.rebind(device, &exchange, &planned)?
+        };
+        if total > 0 && self.staging.as_ref().is_none_or(|staging| staging.bytes() < total as u64) {
             self.staging = Some(device.readback_buffer(total as u64).map_err(from_gpu)?);
         }
+        let buffer = |value: usize| {
+            let replaced = exchange.buffers.iter().find(|(root, _)| *root == self.roots[value]);
+            replaced.map_or_else(|| self.buffer(value), |(_, buffer)| Ok(buffer))
+        };
         let mut readbacks = vec![];
         for &(_, output, _, to, bytes) in ranges.iter().filter(|range| range.4 > 0) {
-            readbacks.push(Readback {
-                from: self.buffer(output)?,
-                to: to as u64,
-                bytes: bytes as u64,
-            });
+            let (to, bytes) = (to as u64, bytes as u64);
+            readbacks.push(Readback { from: buffer(output)?, to, bytes });
         }
         let mut stored = Ok(());
         let mut read = |staging: &[u8]| {
@@ -218,9 +258,11 @@ impl<'a> VulkanDelegate<'a> {
             }
         };
         let staging = self.staging.as_ref();
-        let ran = device.run_and_read(&recording.dispatches, staging, &readbacks, &mut read);
+        let dispatches = rebound.as_deref().unwrap_or(&recording.dispatches);
+        let ran = device.run_and_read(dispatches, staging, &readbacks, &mut read);
         ran.map_err(from_gpu)?;
-        stored
+        stored?;
+        exchange.finish(device, &|root| self.buffer(root).cloned(), args)
     }
 }
 
@@ -230,6 +272,15 @@ fn single(args: &Args<'_>, index: usize) -> Result<i64, Error> {
     let expected = "a tensor of one integer";
     let fault = Error::InvalidArgument { index: saturate(index), expected };
     integers.first().copied().ok_or(fault)
+}
+
+/// Buffer of the memory plan.
+fn plan_buffer<'b>(
+    plan: &MemoryPlan,
+    buffers: &'b [Option<Buffer>],
+    target: &Target,
+) -> Option<&'b Buffer> {
+    plan.locations.get(target).and_then(|slot| buffers[*slot].as_ref())
 }
 
 fn saturate(index: usize) -> u8 {
@@ -311,16 +362,68 @@ impl Recording {
             }
             let range =
                 Binding { buffer: &buffer, offset, bytes: 4 * step.params.len().max(1) as u64 };
-            dispatches.push(dispatch(device, plan, buffers, step, range)?);
+            let buffer =
+                |target: &Target| plan.locations.get(target).and_then(|slot| buffers[*slot]);
+            dispatches.push(dispatch(device, &buffer, step, range)?);
         }
         Ok(Self { steps, offsets, dispatches, params: Some(buffer), ..Self::default() })
     }
 }
 
-fn dispatch(
+impl Recording {
+    /// True if a shader writes the memory of the value `root`.
+    fn writes(&self, root: usize) -> bool {
+        let target = (Target::Value(root), Access::Write);
+        self.steps.iter().any(|step| step.bindings.contains(&target))
+    }
+
+    /// Dispatches with the buffers of `exchange`; `None` if there are none.
+    fn rebind<'b>(
+        &mut self,
+        device: &Device,
+        exchange: &'b Exchange,
+        planned: &dyn Fn(&Target) -> Option<&'b Buffer>,
+    ) -> Result<Option<Vec<Dispatch>>, Error> {
+        if exchange.buffers.is_empty() {
+            return Ok(None);
+        }
+        let replaced = |target: &Target| {
+            let mut buffers = exchange.buffers.iter();
+            buffers.find(|(root, _)| Target::Value(*root) == *target).map(|(_, buffer)| buffer)
+        };
+        if self.rebound.len() > MAX_REBOUND {
+            self.rebound.clear();
+        }
+        let mut dispatches = self.dispatches.clone();
+        let steps = self.steps.iter().zip(&self.offsets);
+        for (index, ((step, &offset), run)) in steps.zip(&mut dispatches).enumerate() {
+            let targets = step.bindings.iter().filter_map(|(target, _)| replaced(target));
+            let key = (index, targets.cloned().collect::<Vec<_>>());
+            if key.1.is_empty() {
+                continue;
+            }
+            if let Some(bindings) = self.rebound.get(&key) {
+                run.bindings = bindings.clone();
+                continue;
+            }
+            let params = self.params.as_ref();
+            let buffer = params.ok_or(Error::Internal { reason: "a recording has numbers" })?;
+            let bytes = 4 * step.params.len().max(1) as u64;
+            let range = Binding { buffer, offset, bytes };
+            let buffer = |target: &Target| match replaced(target) {
+                Some(buffer) => Some(buffer),
+                None => planned(target),
+            };
+            run.bindings = dispatch(device, &buffer, step, range)?.bindings;
+            self.rebound.insert(key, run.bindings.clone());
+        }
+        Ok(Some(dispatches))
+    }
+}
+
+fn dispatch<'b>(
     device: &Device,
-    plan: &MemoryPlan,
-    buffers: &[Option<&Buffer>],
+    buffer: &dyn Fn(&Target) -> Option<&'b Buffer>,
     step: &Step,
     params: Binding<'_>,
 ) -> Result<Dispatch, Error> {
@@ -329,8 +432,7 @@ fn dispatch(
     let pipeline = device.pipeline(&step.source, &accesses).map_err(from_gpu)?;
     let mut bindings = vec![];
     for (target, _) in &step.bindings {
-        let slot = plan.locations.get(target);
-        let buffer = slot.and_then(|slot| buffers[*slot]);
+        let buffer = buffer(target);
         let buffer = buffer.ok_or(Error::Internal { reason: "each value has memory" })?;
         bindings.push(Binding { buffer, offset: 0, bytes: 0 });
     }
@@ -350,14 +452,11 @@ impl Delegate for VulkanDelegate<'_> {
             self.recording = Some(self.record(&key)?);
             self.key = key;
         }
-        let gpu = self.gpu.clone();
-        let device = gpu.device().map_err(from_gpu)?;
-        self.upload(device, args)?;
         // A failed run records again.
-        let Some(recording) = self.recording.take() else {
+        let Some(mut recording) = self.recording.take() else {
             return Err(Error::Internal { reason: "a run has a recording" });
         };
-        self.run(&recording, args)?;
+        self.run(&mut recording, args)?;
         self.recording = Some(recording);
         Ok(())
     }

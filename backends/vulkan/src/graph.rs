@@ -72,6 +72,13 @@ pub(crate) struct TensorSpec<'a> {
     pub(crate) constant: Option<&'a [u8]>,
 }
 
+impl TensorSpec<'_> {
+    /// Words for the upper bounds of the sizes.
+    pub(crate) fn words(&self) -> usize {
+        self.datatype.on_device().words(self.dims.iter().product())
+    }
+}
+
 /// Value of a graph.
 #[derive(Debug, Clone)]
 pub(crate) enum Value<'a> {

@@ -17,6 +17,7 @@
 //! | `shader`        | builder of the source of a shader                                 |
 //! | `memory_plan`   | lifetimes and reuse of memory                                     |
 //! | `delegate`      | hot path: records again for new sizes, uploads, runs, reads back  |
+//! | `exchange`      | arguments and results that stay on the device                     |
 //! | `convert`       | elements of arguments and constants to elements on the device     |
 //! | `shape`, `error` | sizes; errors of the device                                      |
 //!
@@ -36,6 +37,7 @@ mod blob;
 mod convert;
 mod delegate;
 mod error;
+mod exchange;
 mod fusion;
 mod graph;
 mod memory_plan;

@@ -136,7 +136,7 @@ impl Payload for AudioBlock {
     }
 
     fn bulk_bytes(&self) -> usize {
-        self.samples.view().bytes().len()
+        self.samples.byte_len()
     }
 
     fn release_foreign(&mut self) {

@@ -42,7 +42,7 @@ impl Payload for Features {
     }
 
     fn bulk_bytes(&self) -> usize {
-        self.values.view().bytes().len()
+        self.values.byte_len()
     }
 
     fn release_foreign(&mut self) {

@@ -325,7 +325,7 @@ impl Payload for Image {
     }
 
     fn bulk_bytes(&self) -> usize {
-        self.bytes().len()
+        self.pixels.byte_len()
     }
 
     fn release_foreign(&mut self) {

@@ -115,7 +115,7 @@ impl Payload for PointCloud {
     }
 
     fn bulk_bytes(&self) -> usize {
-        self.points.view().bytes().len()
+        self.points.byte_len()
     }
 
     fn release_foreign(&mut self) {

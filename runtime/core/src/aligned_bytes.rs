@@ -83,11 +83,11 @@ impl AlignedBytes {
     }
 
     /// Borrows `bytes`, or copies them if they are not aligned to [`AlignedBytes::ALIGNMENT`].
-    /// `None` if the allocation fails.
+    /// `None` if the allocation fails. Bytes on a device stay there.
     pub fn try_from_foreign(bytes: ForeignBytes) -> Option<Self> {
         let storage = if bytes.is_empty() {
             Storage::default()
-        } else if is_aligned(bytes.as_slice()) {
+        } else if bytes.is_on_device() || is_aligned(bytes.as_slice()) {
             Storage::Foreign(bytes)
         } else {
             Storage::Own(Allocation::try_copy(bytes.as_slice(), bytes.len())?)
@@ -99,6 +99,14 @@ impl AlignedBytes {
     #[inline]
     pub fn is_foreign(&self) -> bool {
         matches!(self.0, Storage::Foreign(_))
+    }
+
+    /// Foreign memory that the bytes are borrowed from.
+    pub fn foreign(&self) -> Option<&ForeignBytes> {
+        match &self.0 {
+            Storage::Foreign(bytes) => Some(bytes),
+            Storage::Own(_) => None,
+        }
     }
 
     /// Changes the length; new bytes are zero. Foreign memory is copied. `None` if the allocation

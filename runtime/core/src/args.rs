@@ -86,6 +86,22 @@ impl<'a> Args<'a> {
         }
     }
 
+    /// Input tensor at `index`, whose elements may be on a device. [`Args::tensor`] reads them back.
+    ///
+    /// # Errors
+    /// As [`Args::tensor`].
+    pub fn slot(&self, index: usize) -> Result<&'a TensorSlot<'a>, Error> {
+        let (Some(Arg::Tensor | Arg::OptTensor), EValue::Tensor(slot)) =
+            (self.arg(index), self.value(index))
+        else {
+            return Err(invalid(index, "a tensor"));
+        };
+        let cell = self.slots.get(slot as usize).ok_or(invalid(index, "a tensor"))?;
+        // SAFETY: `new` requires that no input tensor is also an output, and that nothing outside
+        // the call accesses the slots.
+        Ok(unsafe { &*cell.get() })
+    }
+
     /// Input tensor at `index`; `None` if it is absent.
     ///
     /// # Errors

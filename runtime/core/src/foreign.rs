@@ -1,15 +1,31 @@
 //! Bytes in memory that the runtime did not allocate.
 
 use alloc::{boxed::Box, sync::Arc, vec::Vec};
+use core::any::Any;
 
 use crate::AlignedBytes;
 
-/// Memory of another owner: a slot of shared memory, a buffer of a driver or of a network stack.
+/// Memory of another owner: a slot of shared memory, a buffer of a driver or of a network stack, a
+/// buffer of a GPU.
 ///
 /// Dropping the last [`ForeignBytes`] drops the memory, which returns it to its owner.
 pub trait Memory: Send + Sync {
     /// The bytes. Every call returns the same slice, and its content does not change.
+    ///
+    /// Memory on a device is read back by the first call, into bytes that are aligned to
+    /// [`AlignedBytes::ALIGNMENT`].
     fn bytes(&self) -> &[u8];
+
+    /// Number of bytes. It reads nothing back.
+    fn byte_len(&self) -> usize {
+        self.bytes().len()
+    }
+
+    /// Buffer of a device that holds the bytes, for a backend that knows its type; `None` for memory
+    /// of the host.
+    fn device_buffer(&self) -> Option<&(dyn Any + Send + Sync)> {
+        None
+    }
 }
 
 impl Memory for AlignedBytes {
@@ -41,7 +57,7 @@ pub struct ForeignBytes {
 impl ForeignBytes {
     /// All bytes of `memory`.
     pub fn new(memory: Arc<dyn Memory>) -> Self {
-        let len = memory.bytes().len();
+        let len = memory.byte_len();
         Self { memory, start: 0, len }
     }
 
@@ -65,7 +81,18 @@ impl ForeignBytes {
         self.len == 0
     }
 
-    /// The bytes.
+    /// Buffer of a device that begins with these bytes; `None` for memory of the host and for parts
+    /// with an offset.
+    pub fn device_buffer(&self) -> Option<&(dyn Any + Send + Sync)> {
+        self.memory.device_buffer().filter(|_| self.start == 0)
+    }
+
+    /// True if the bytes are on a device.
+    pub fn is_on_device(&self) -> bool {
+        self.memory.device_buffer().is_some()
+    }
+
+    /// The bytes. Memory on a device is read back by the first call.
     ///
     /// # Panics
     /// If the memory has become shorter, against the contract of [`Memory::bytes`].

@@ -69,6 +69,8 @@ pub use services::{Service, ServiceMissing, Services};
 pub use shape::{
     CONTIGUOUS_DIM_ORDER, Dims, MAX_DIMS, broadcast_shapes, dims_equal, is_dim_order, numel,
 };
+#[cfg(feature = "alloc")]
+pub use slot::Residence;
 pub use slot::{Dynamism, SlicePosition, TensorMut, TensorSlot};
 #[cfg(feature = "alloc")]
 pub use tensor::Tensor;

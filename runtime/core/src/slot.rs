@@ -4,6 +4,8 @@
 
 use core::{cell::UnsafeCell, ptr::NonNull, slice};
 
+#[cfg(feature = "alloc")]
+use crate::ForeignBytes;
 use crate::{
     Dims, Element, Error, ScalarType, TensorView, numel,
     shape::{MAX_DIMS, dims_equal, is_dim_order},
@@ -37,6 +39,32 @@ pub struct TensorSlot<'a> {
     /// Maximum of `len`, in bytes.
     limit: usize,
     slice: Slice,
+    #[cfg(feature = "alloc")]
+    device: Option<OnDevice>,
+    #[cfg(feature = "alloc")]
+    residence: Residence,
+}
+
+/// Right of a delegate to leave an output on its device.
+#[cfg(feature = "alloc")]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Residence {
+    /// The elements must be in the planned memory: other tensors may share it.
+    #[default]
+    Host,
+    /// The elements may be anywhere, but no delegate reads them.
+    Any,
+    /// A delegate reads the elements, or the caller of the method asked for them.
+    Device,
+}
+
+/// Elements on a device.
+#[cfg(feature = "alloc")]
+#[derive(Debug)]
+struct OnDevice {
+    elements: ForeignBytes,
+    /// Memory of the tensor when its elements are not on the device.
+    host: Memory,
 }
 
 /// State of a tensor that is sliced to one position of a dimension.
@@ -89,7 +117,22 @@ impl<'a> TensorSlot<'a> {
         let (data, writable) = (dangling(), false);
         let limit = if dynamism == Dynamism::Unbounded { isize::MAX.unsigned_abs() } else { len };
         let (capacity, slice) = (0, Slice::default());
-        Ok(Self { dtype, dynamism, writable, sizes, dim_order, data, len, capacity, limit, slice })
+        Ok(Self {
+            dtype,
+            dynamism,
+            writable,
+            sizes,
+            dim_order,
+            data,
+            len,
+            capacity,
+            limit,
+            slice,
+            #[cfg(feature = "alloc")]
+            device: None,
+            #[cfg(feature = "alloc")]
+            residence: Residence::Host,
+        })
     }
 
     /// Assigns `capacity` writable bytes at `data` to the tensor.
@@ -139,6 +182,10 @@ impl<'a> TensorSlot<'a> {
 
     /// Detaches the tensor from its memory.
     pub fn clear(&mut self) {
+        #[cfg(feature = "alloc")]
+        {
+            self.device = None;
+        }
         (self.data, self.capacity, self.writable) = (dangling(), 0, false);
         self.slice = Slice::default();
     }
@@ -150,8 +197,8 @@ impl<'a> TensorSlot<'a> {
         if !memory.data.addr().get().is_multiple_of(alignment(self.dtype)) {
             return Err(Error::InvalidTensor { reason: "the bytes are not aligned to the dtype" });
         }
+        self.clear();
         Memory { data: self.data, capacity: self.capacity, writable: self.writable } = memory;
-        self.slice = Slice::default();
         Ok(())
     }
 
@@ -242,7 +289,7 @@ impl<'a> TensorSlot<'a> {
     #[inline]
     pub fn view(&self) -> Result<TensorView<'_>, Error> {
         if !self.has_memory() {
-            return Err(Error::InvalidTensor { reason: "it has no memory yet" });
+            return self.device_view();
         }
         // SAFETY: `assign_memory` and `borrow` require `capacity` valid bytes, and `len` is not
         // larger.
@@ -292,6 +339,70 @@ impl<'a> TensorSlot<'a> {
     }
 }
 
+impl<'a> TensorSlot<'a> {
+    /// As [`TensorSlot::view`] for a tensor that has no memory, or memory of a device.
+    #[cold]
+    fn device_view(&self) -> Result<TensorView<'_>, Error> {
+        #[cfg(feature = "alloc")]
+        if let Some(OnDevice { elements, .. }) = &self.device {
+            let bytes = elements.as_slice().get(..self.len);
+            let reason = "the sizes do not match the bytes";
+            let bytes = bytes.ok_or(Error::InvalidTensor { reason })?;
+            return TensorView::with_dim_order(self.dtype, self.sizes, self.dim_order, bytes);
+        }
+        Err(Error::InvalidTensor { reason: "it has no memory yet" })
+    }
+
+    /// Returns to the memory that the tensor had before its elements were on a device. They are
+    /// unspecified afterwards. Returns false if that is too small.
+    #[cold]
+    pub fn leave_device(&mut self) -> bool {
+        #[cfg(feature = "alloc")]
+        if let Some(OnDevice { host, .. }) = self.device.take() {
+            Memory { data: self.data, capacity: self.capacity, writable: self.writable } = host;
+        }
+        self.has_memory()
+    }
+}
+
+#[cfg(feature = "alloc")]
+impl TensorSlot<'_> {
+    /// Elements on a device; `None` if they are in memory of the host.
+    pub fn device_elements(&self) -> Option<&ForeignBytes> {
+        self.device.as_ref().map(|device| &device.elements)
+    }
+
+    /// Replaces the elements by `elements` on a device. [`TensorSlot::view`] reads them back, and
+    /// a kernel that writes the tensor gets its own memory again.
+    ///
+    /// # Errors
+    /// [`Error::InvalidTensor`] if the present sizes need more bytes.
+    pub fn put_on_device(&mut self, elements: ForeignBytes) -> Result<(), Error> {
+        if elements.len() < self.len {
+            return Err(Error::InvalidTensor { reason: "the sizes do not match the bytes" });
+        }
+        self.unslice();
+        let TensorSlot { data, capacity, writable, .. } = *self;
+        let host = match self.device.take() {
+            Some(device) => device.host,
+            None => Memory { data, capacity, writable },
+        };
+        self.clear();
+        self.device = Some(OnDevice { elements, host });
+        Ok(())
+    }
+
+    /// Right of a delegate to leave the elements on its device.
+    pub fn residence(&self) -> Residence {
+        self.residence
+    }
+
+    /// Changes [`TensorSlot::residence`].
+    pub fn set_residence(&mut self, residence: Residence) {
+        self.residence = residence;
+    }
+}
+
 /// Output tensor of a kernel.
 #[derive(Debug)]
 pub struct TensorMut<'s, 'a> {
@@ -321,10 +432,12 @@ impl<'s, 'a> TensorMut<'s, 'a> {
     pub fn resize(&mut self, sizes: &[usize]) -> Result<(), Error> {
         self.slot.set_sizes(sizes)?;
         let TensorSlot { len, capacity, .. } = *self.slot;
-        if len > capacity {
-            return Err(Error::MemoryAllocationFailed { needed: len, planned: capacity });
-        }
-        Ok(())
+        if len <= capacity || self.slot.leave_device() { Ok(()) } else { Err(self.too_little()) }
+    }
+
+    #[cold]
+    fn too_little(&self) -> Error {
+        Error::MemoryAllocationFailed { needed: self.slot.len, planned: self.slot.capacity }
     }
 
     /// Dtype of the elements.
@@ -379,16 +492,32 @@ impl<'s, 'a> TensorMut<'s, 'a> {
         self.slot.view()
     }
 
+    /// True if the elements may be left on a device ([`TensorMut::put_on_device`]).
+    #[cfg(feature = "alloc")]
+    pub fn wants_device(&self) -> bool {
+        self.slot.residence == Residence::Device
+    }
+
+    /// Resizes the tensor and replaces its elements by `elements` on a device.
+    ///
+    /// # Errors
+    /// As [`TensorMut::resize`] and [`TensorSlot::put_on_device`].
+    #[cfg(feature = "alloc")]
+    pub fn put_on_device(&mut self, sizes: &[usize], elements: ForeignBytes) -> Result<(), Error> {
+        self.slot.set_sizes(sizes)?;
+        self.slot.put_on_device(elements)
+    }
+
     /// Elements in memory order, as bytes.
     ///
     /// # Errors
     /// [`Error::MemoryAllocationFailed`] if there is too little memory for the sizes.
     #[inline]
     pub fn bytes_mut(&mut self) -> Result<&mut [u8], Error> {
-        let TensorSlot { len, capacity, data, .. } = *self.slot;
-        if len > capacity {
-            return Err(Error::MemoryAllocationFailed { needed: len, planned: capacity });
+        if self.slot.len > self.slot.capacity && !self.slot.leave_device() {
+            return Err(self.too_little());
         }
+        let TensorSlot { len, data, .. } = *self.slot;
         // SAFETY: `assign_memory` requires `capacity` valid bytes, `len` is not larger, and `new`
         // requires that nothing else accesses them.
         Ok(unsafe { slice::from_raw_parts_mut(data.as_ptr(), len) })
@@ -424,7 +553,61 @@ fn dangling() -> NonNull<u8> {
 
 #[cfg(test)]
 mod tests {
+    use alloc::sync::Arc;
+    use core::{
+        any::Any,
+        sync::atomic::{AtomicUsize, Ordering},
+    };
+
     use super::*;
+
+    /// Memory that counts its readbacks.
+    #[derive(Default)]
+    struct Device(crate::AlignedBytes, AtomicUsize);
+
+    impl crate::Memory for Device {
+        fn bytes(&self) -> &[u8] {
+            self.1.fetch_add(1, Ordering::Relaxed);
+            self.0.as_slice()
+        }
+
+        fn byte_len(&self) -> usize {
+            self.0.as_slice().len()
+        }
+
+        fn device_buffer(&self) -> Option<&(dyn Any + Send + Sync)> {
+            Some(self)
+        }
+    }
+
+    #[test]
+    fn elements_on_a_device_are_read_back_by_a_view() {
+        let (mut memory, mut sizes) = ([7_u8; 4], [4]);
+        let data = NonNull::from(&mut memory[..]).cast();
+        let slot = TensorSlot::new(ScalarType::Byte, Dynamism::Bounded, &mut sizes, &[0]);
+        let mut cell = UnsafeCell::new(slot.unwrap());
+        // SAFETY: the memory outlives the tensor, and nothing else accesses it.
+        unsafe { cell.get_mut().assign_memory(data, 4).unwrap() };
+        let device = Arc::new(Device([1, 2, 3, 4][..].into(), AtomicUsize::new(0)));
+        let on_device = ForeignBytes::new(device.clone());
+        // SAFETY: nothing else accesses the tensor.
+        let mut out = unsafe { TensorMut::new(&cell) };
+        assert!(!out.wants_device());
+        out.put_on_device(&[3], on_device.clone()).unwrap();
+        assert!(out.put_on_device(&[3], on_device.part(0, 2).unwrap()).is_err());
+        let slot = cell.get_mut();
+        assert!(slot.device_elements().is_some_and(|bytes| bytes.device_buffer().is_some()));
+        assert_eq!((slot.has_memory(), device.1.load(Ordering::Relaxed)), (false, 0));
+        assert_eq!((elements(slot), device.1.load(Ordering::Relaxed)), (vec![1, 2, 3], 1));
+        // A kernel that writes the tensor gets its own memory.
+        // SAFETY: nothing else accesses the tensor.
+        let mut out = unsafe { TensorMut::new(&cell) };
+        out.resize(&[4]).unwrap();
+        out.bytes_mut().unwrap()[0] = 9;
+        assert_eq!(elements(cell.get_mut()), [9, 7, 7, 7]);
+        drop(on_device);
+        assert_eq!(Arc::strong_count(&device), 1);
+    }
 
     fn elements(slot: &TensorSlot<'_>) -> Vec<u8> {
         slot.view().unwrap().bytes().to_vec()

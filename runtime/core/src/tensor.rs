@@ -11,7 +11,8 @@ use crate::{
 
 /// Dense tensor that owns its elements, or borrows them from [foreign memory](ForeignBytes).
 ///
-/// Foreign memory is copied before the first change; until then a clone holds the same memory.
+/// Foreign memory is copied before the first change; until then a clone holds the same memory. It
+/// may be memory of a device: then it is read back when the elements are lent for the first time.
 #[derive(Clone)]
 pub struct Tensor {
     dtype: ScalarType,
@@ -98,6 +99,13 @@ impl Tensor {
         self.bytes.is_foreign()
     }
 
+    /// Memory of a device that holds the elements; `None` if they are in memory of the host.
+    ///
+    /// Every other function that lends the elements reads them back once.
+    pub fn device_memory(&self) -> Option<&ForeignBytes> {
+        self.bytes.foreign().filter(|bytes| bytes.is_on_device())
+    }
+
     /// Releases foreign memory: the tensor is empty afterwards, of the same dtype and rank, or of
     /// rank 1 if it was a scalar. A tensor that owns its elements does not change.
     pub fn release_foreign(&mut self) {
@@ -145,7 +153,12 @@ impl Tensor {
 
     /// Number of elements.
     pub fn numel(&self) -> usize {
-        self.view().numel()
+        numel(&self.sizes).unwrap_or_default()
+    }
+
+    /// Number of bytes of the elements. It reads nothing back.
+    pub fn byte_len(&self) -> usize {
+        self.numel() * self.dtype.size()
     }
 
     /// Resizes the tensor. The dim order stays if the rank does, else it becomes row-major. The
@@ -168,6 +181,20 @@ impl Tensor {
         }
         self.sizes.clear();
         self.sizes.extend_from_slice(sizes);
+        Ok(())
+    }
+
+    /// Becomes a copy of `view`. Memory is reused if it suffices.
+    ///
+    /// # Errors
+    /// As [`Tensor::resize`].
+    pub fn copy_from(&mut self, view: &TensorView<'_>) -> Result<(), Error> {
+        if self.dtype != view.dtype() {
+            *self = Self::try_zeros(view.dtype(), view.sizes())?;
+        }
+        self.resize(view.sizes())?;
+        self.set_dim_order(view.dim_order())?;
+        self.bytes_mut().copy_from_slice(view.bytes());
         Ok(())
     }
 

@@ -3,6 +3,8 @@
 #![expect(unsafe_code, reason = "tensors borrow memory of the caller")]
 
 use afferent_core::{Dynamism, EValue, Error, TensorMut, TensorView};
+#[cfg(feature = "alloc")]
+use afferent_core::{Residence, Tensor};
 use afferent_program::Value;
 
 use crate::{Method, RunError};
@@ -12,6 +14,9 @@ use crate::{Method, RunError};
 pub enum Input<'i> {
     /// A tensor.
     Tensor(TensorView<'i>),
+    /// A tensor whose elements may be on a device. They stay there if the method allows it.
+    #[cfg(feature = "alloc")]
+    Owned(&'i Tensor),
     /// An integer.
     Int(i64),
     /// A floating-point number.
@@ -22,9 +27,28 @@ pub enum Input<'i> {
     None,
 }
 
+impl<'i> Input<'i> {
+    /// Elements of a tensor, which are read back if they are on a device.
+    fn view(&self) -> Option<TensorView<'i>> {
+        match *self {
+            Self::Tensor(view) => Some(view),
+            #[cfg(feature = "alloc")]
+            Self::Owned(tensor) => Some(tensor.view()),
+            _ => None,
+        }
+    }
+}
+
 impl<'i> From<TensorView<'i>> for Input<'i> {
     fn from(view: TensorView<'i>) -> Self {
         Self::Tensor(view)
+    }
+}
+
+#[cfg(feature = "alloc")]
+impl<'i> From<&'i Tensor> for Input<'i> {
+    fn from(tensor: &'i Tensor) -> Self {
+        Self::Owned(tensor)
     }
 }
 
@@ -64,8 +88,8 @@ impl Method<'_> {
         }
         for alias in self.aliases {
             let index = alias.input as usize;
-            let Some(Input::Tensor(view)) = inputs.get(index) else { continue };
-            self.bind_alias(alias, *view).map_err(|error| RunError::Input { index, error })?;
+            let Some(view) = inputs.get(index).and_then(Input::view) else { continue };
+            self.bind_alias(alias, view).map_err(|error| RunError::Input { index, error })?;
         }
         Ok(())
     }
@@ -80,7 +104,14 @@ impl Method<'_> {
         let cell = &self.slots[slot as usize];
         // SAFETY: no call is active, so nothing else accesses the slots.
         let tensor = unsafe { &mut *cell.get() };
-        let Input::Tensor(view) = input else {
+        #[cfg(feature = "alloc")]
+        if let Input::Owned(given) = input
+            && tensor.residence() != Residence::Host
+            && given.device_memory().is_some()
+        {
+            return self.bind_device_tensor(index, given, slot);
+        }
+        let Some(view) = &input.view() else {
             let (found, needed) = (kind(input), tensor.dtype().name());
             return Err(RunError::InputKind { index, found, needed });
         };
@@ -89,7 +120,9 @@ impl Method<'_> {
             return Err(RunError::InputKind { index, found, needed });
         }
         let failed = |error| RunError::Input { index, error };
-        if view.rank() == tensor.sizes().len() && !same_layout(view, tensor.dim_order()) {
+        if view.rank() == tensor.sizes().len()
+            && !same_layout(view.sizes(), view.dim_order(), tensor.dim_order())
+        {
             let reason = "its dim order differs from the method's";
             return Err(failed(Error::InvalidTensor { reason }));
         }
@@ -104,6 +137,35 @@ impl Method<'_> {
         // SAFETY: the signature of `run` makes the inputs outlive the outputs, and every run
         // rebinds the tensor before anything reads it.
         unsafe { tensor.borrow(view.bytes()) }.map_err(failed)
+    }
+
+    /// Binds a tensor on a device without reading it back.
+    #[cfg(feature = "alloc")]
+    fn bind_device_tensor(
+        &mut self,
+        index: usize,
+        given: &Tensor,
+        slot: u32,
+    ) -> Result<(), RunError> {
+        // SAFETY: no call is active, so nothing else accesses the slots.
+        let tensor = unsafe { &mut *self.slots[slot as usize].get() };
+        if given.dtype() != tensor.dtype() {
+            let (found, needed) = (given.dtype().name(), tensor.dtype().name());
+            return Err(RunError::InputKind { index, found, needed });
+        }
+        let sizes = given.sizes();
+        let failed = |error| RunError::Input { index, error };
+        if sizes.len() == tensor.sizes().len()
+            && !same_layout(sizes, given.dim_order(), tensor.dim_order())
+        {
+            let reason = "its dim order differs from the method's";
+            return Err(failed(Error::InvalidTensor { reason }));
+        }
+        tensor.set_sizes(sizes).map_err(|error| self.size_error(index, sizes, error))?;
+        // The memory of the last input may be gone.
+        tensor.clear();
+        let Some(elements) = given.device_memory() else { return Ok(()) };
+        tensor.put_on_device(elements.clone()).map_err(failed)
     }
 
     /// Explains why an input with sizes `found` was rejected with `error`: compares them with the
@@ -139,6 +201,11 @@ impl Method<'_> {
                 let (found, needed) = (view.dtype().name(), "a scalar");
                 return Err(RunError::InputKind { index, found, needed });
             }
+            #[cfg(feature = "alloc")]
+            Input::Owned(tensor) => {
+                let (found, needed) = (tensor.dtype().name(), "a scalar");
+                return Err(RunError::InputKind { index, found, needed });
+            }
         };
         let constant = match self.plan.value(value as usize) {
             Value::Int(value) => EValue::Int(value),
@@ -165,17 +232,17 @@ impl Method<'_> {
     }
 }
 
-/// Returns true if `view` is laid out in `dim_order`, ignoring dimensions of size one.
-fn same_layout(view: &TensorView<'_>, dim_order: &[u8]) -> bool {
-    let sizes = view.sizes();
+/// Returns true if two dim orders lay out `sizes` equally: dimensions of size one do not count.
+fn same_layout(sizes: &[usize], found: &[u8], dim_order: &[u8]) -> bool {
     let counts = |dim: &&u8| sizes.get(usize::from(**dim)).is_some_and(|&size| size != 1);
-    view.dim_order() == dim_order
-        || view.dim_order().iter().filter(counts).eq(dim_order.iter().filter(counts))
+    found == dim_order || found.iter().filter(counts).eq(dim_order.iter().filter(counts))
 }
 
 fn kind(input: &Input<'_>) -> &'static str {
     match input {
         Input::Tensor(_) => "a tensor",
+        #[cfg(feature = "alloc")]
+        Input::Owned(_) => "a tensor",
         Input::Int(_) => "an int",
         Input::Double(_) => "a double",
         Input::Bool(_) => "a bool",

@@ -89,6 +89,12 @@ impl SlotSet {
 }
 
 impl LastTokenSlicing {
+    /// True if no instruction is sliced.
+    #[cfg(feature = "alloc")]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.instructions.is_empty()
+    }
+
     /// Called before instruction `at` runs. Slices the tensors before the first instruction.
     pub(crate) fn before(&self, at: usize, slots: &[UnsafeCell<TensorSlot<'_>>]) {
         if at == self.instructions.start && !self.instructions.is_empty() && self.sizes_agree(slots)

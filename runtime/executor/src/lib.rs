@@ -38,6 +38,8 @@ mod method;
 #[cfg(feature = "std")]
 mod model;
 mod planned_buffer;
+#[cfg(feature = "alloc")]
+mod residence;
 mod resolve;
 mod tables;
 #[cfg(feature = "trusted")]

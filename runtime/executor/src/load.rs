@@ -170,10 +170,14 @@ impl<'a> Method<'a> {
         let outputs = ids.append(sizes.outputs, plan.outputs().iter())?;
         let last_token_slicing =
             SlicingPass::new(plan, tables, operators, &delegates, outputs).run();
+        #[cfg(feature = "alloc")]
+        crate::residence::assign(plan, &tables, &last_token_slicing, &mut arena)?;
         let mut method = Method {
             plan,
             values,
             slots,
+            #[cfg(feature = "alloc")]
+            on_device: crate::method::OnDevice(slots),
             instructions,
             delegates,
             inputs,
@@ -187,14 +191,19 @@ impl<'a> Method<'a> {
             ended_early: false,
         };
         method.write_initial_values();
+        method.provide_written(roles);
+        Ok(method)
+    }
+
+    /// Provides memory for tensors that an instruction writes and the exporter did not plan.
+    fn provide_written(&mut self, roles: &[TensorRole]) {
         for (slot, role) in roles.iter().enumerate() {
             if *role == TensorRole::Written
                 && let Ok(slot) = u32::try_from(slot)
             {
-                method.provide_tensor_memory(slot);
+                self.provide_tensor_memory(slot);
             }
         }
-        Ok(method)
     }
 
     /// Writes the initial values of mutable buffers, except into shared planned buffers.

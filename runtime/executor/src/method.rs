@@ -31,6 +31,9 @@ pub struct Method<'a> {
     pub(crate) plan: MethodPlan<'a>,
     pub(crate) values: &'a [Cell<EValue<'a>>],
     pub(crate) slots: &'a [UnsafeCell<TensorSlot<'a>>],
+    #[cfg(feature = "alloc")]
+    #[expect(dead_code, reason = "releases the tensors when it is dropped")]
+    pub(crate) on_device: OnDevice<'a>,
     pub(crate) instructions: &'a [LoadedInstruction<'a>],
     pub(crate) delegates: Delegates<'a>,
     pub(crate) inputs: &'a [Binding],
@@ -56,6 +59,20 @@ pub(crate) struct Delegates<'a>(pub(crate) &'a mut [Option<DelegateHandle<'a>>])
 impl Drop for Delegates<'_> {
     fn drop(&mut self) {
         self.0.fill_with(|| None);
+    }
+}
+
+/// Releases elements on a device. The tensors are in an arena, so nothing else drops them.
+#[cfg(feature = "alloc")]
+pub(crate) struct OnDevice<'a>(pub(crate) &'a [UnsafeCell<TensorSlot<'a>>]);
+
+#[cfg(feature = "alloc")]
+impl Drop for OnDevice<'_> {
+    fn drop(&mut self) {
+        for slot in self.0 {
+            // SAFETY: the method is being dropped, so nothing else accesses the slots.
+            unsafe { &mut *slot.get() }.leave_device();
+        }
     }
 }
 
@@ -161,6 +178,13 @@ impl<'a> Method<'a> {
         self.execute(options)?;
         self.ended_early = false;
         Ok(self.outputs())
+    }
+
+    /// Lets delegates leave the outputs on their device. [`Outputs::store`] then passes them on
+    /// without a copy, and everything else reads them back.
+    #[cfg(feature = "alloc")]
+    pub fn keep_outputs_on_device(&mut self) {
+        crate::residence::keep(self.values, self.slots, self.outputs);
     }
 
     /// Outputs of the last run. Valid only while its inputs live.
@@ -280,7 +304,7 @@ impl<'a> Method<'a> {
         let Some(cell) = self.slots.get(slot as usize) else { return false };
         // SAFETY: no call is active, so nothing else accesses the slots.
         let tensor = unsafe { &mut *cell.get() };
-        if tensor.has_memory() {
+        if tensor.leave_device() {
             return false;
         }
         let Some((data, len)) = self.heap.tensor(slot as usize, tensor.nbytes()) else {
@@ -409,6 +433,32 @@ impl<'s> Outputs<'s, '_> {
             EValue::Str(text) => Output::Str(text),
             _ => Output::None,
         })
+    }
+
+    /// Stores the output tensor at `index` in `to`. Elements on a device stay there.
+    ///
+    /// # Errors
+    /// As [`Outputs::tensor`], and [`Error::OutOfResources`] if the allocation fails.
+    #[cfg(feature = "alloc")]
+    pub fn store(&self, index: usize, to: &mut afferent_core::Tensor) -> Result<(), Error> {
+        let argument = u8::try_from(index).unwrap_or(u8::MAX);
+        let absent = Error::InvalidArgument { index: argument, expected: "the index of an output" };
+        let id = *self.ids.get(index).ok_or(absent)?;
+        if let Some(EValue::Tensor(slot)) = self.values.get(id as usize).map(Cell::get)
+            && let Some(cell) = self.slots.get(slot as usize)
+        {
+            // SAFETY: the method stays borrowed for `'s`, so nothing writes the slots.
+            let slot = unsafe { &*cell.get() };
+            if let Some(elements) = slot.device_elements() {
+                let part = elements.part(0, slot.nbytes());
+                let reason = "a tensor on a device has its elements";
+                let part = part.ok_or(Error::Internal { reason })?;
+                let (sizes, order) = (slot.sizes(), slot.dim_order());
+                *to = afferent_core::Tensor::from_foreign(slot.dtype(), sizes, order, part)?;
+                return Ok(());
+            }
+        }
+        to.copy_from(&self.tensor(index)?)
     }
 
     /// Output tensor at `index`.

@@ -280,6 +280,19 @@ impl Model {
         result.map(|()| ModelOutputs { method })
     }
 
+    /// Lets delegates leave the outputs of method `name` on their device, and loads the method first
+    /// if necessary. [`ModelOutputs::store`] then passes them on without a copy.
+    ///
+    /// # Errors
+    /// Those of [`Model::load_method`].
+    pub fn keep_outputs_on_device(&mut self, name: &str) -> Result<(), ModelError> {
+        self.load_method(name)?;
+        if let Some(method) = self.methods.get_mut(name) {
+            method.with_dependent_mut(|_, method| method.keep_outputs_on_device());
+        }
+        Ok(())
+    }
+
     /// Resets the mutable buffers of all loaded methods, including shared ones, to the state after
     /// loading.
     pub fn reset(&mut self) {
@@ -334,6 +347,14 @@ impl<'s> ModelOutputs<'s> {
     /// As [`Outputs::get`](crate::Outputs::get).
     pub fn get(&self, index: usize) -> Result<Output<'s>, Error> {
         self.method.with_dependent(|_, method| method.outputs().get(index))
+    }
+
+    /// Stores the output tensor at `index` in `to`. Elements on a device stay there.
+    ///
+    /// # Errors
+    /// As [`Outputs::store`](crate::Outputs::store).
+    pub fn store(&self, index: usize, to: &mut afferent_core::Tensor) -> Result<(), Error> {
+        self.method.with_dependent(|_, method| method.outputs().store(index, to))
     }
 
     /// Output tensor at `index`.

@@ -86,6 +86,8 @@ impl TableSizes {
         size.add::<Binding>(self.inputs);
         size.add::<TensorRole>(self.tensors);
         size.add::<InputAlias>(self.tensors);
+        #[cfg(feature = "alloc")]
+        size.add::<crate::residence::Uses>(self.tensors);
         size.add::<PlannedBuffer<'_>>(self.planned_buffers);
         size.add::<Option<InitialValue<'_>>>(self.initial_values);
         size.bytes()

@@ -1,5 +1,7 @@
 //! Device buffers.
 
+use std::sync::atomic::Ordering;
+
 use wgpu::{BufferDescriptor, BufferUsages};
 
 use crate::{Device, GpuError};
@@ -61,6 +63,7 @@ impl Device {
             let reason = format!("upload of {} bytes at {offset}", bytes.len());
             return Err(GpuError::Invalid { reason });
         }
+        self.counters.uploads.fetch_add(1, Ordering::Relaxed);
         if whole > 0 {
             self.queue.write_buffer(&buffer.0, offset, &bytes[..whole]);
         }

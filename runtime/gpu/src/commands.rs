@@ -1,6 +1,9 @@
 //! Dispatches, readback and time stamps.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use wgpu::{
     CommandEncoder, CommandEncoderDescriptor, ComputePassDescriptor, ComputePassTimestampWrites,
@@ -57,6 +60,7 @@ impl Device {
     ) -> Result<(), GpuError> {
         self.check()?;
         let mut encoder = self.device.create_command_encoder(&CommandEncoderDescriptor::default());
+        let mut count = 0;
         {
             let mut pass = encoder.begin_compute_pass(&ComputePassDescriptor::default());
             for dispatch in dispatches {
@@ -64,8 +68,10 @@ impl Device {
                 pass.set_bind_group(0, &dispatch.bindings.0, &[]);
                 let [x, y, z] = dispatch.workgroups;
                 pass.dispatch_workgroups(x, y, z);
+                count += 1;
             }
         }
+        self.counters.dispatches.fetch_add(count, Ordering::Relaxed);
         let Some(staging) = staging.filter(|_| !readbacks.is_empty()) else {
             self.queue.submit([encoder.finish()]);
             return self.check();
@@ -86,6 +92,7 @@ impl Device {
         if end == 0 {
             return self.wait();
         }
+        self.counters.readbacks.fetch_add(1, Ordering::Relaxed);
         let slice = staging.0.slice(..end);
         slice.map_async(MapMode::Read, |_| ());
         self.wait()?;

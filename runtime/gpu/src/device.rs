@@ -1,13 +1,16 @@
 //! The device of a process, opened on first use, and its faults.
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{
+    Arc, Mutex, OnceLock, PoisonError,
+    atomic::{AtomicU64, Ordering},
+};
 
 use afferent_core::Service;
 use wgpu::{
     Adapter, Backends, DeviceDescriptor, ErrorFilter, Features, Instance, InstanceDescriptor,
 };
 
-use crate::{GpuError, GpuOptions, options::kind_name, pipeline::PipelineCache};
+use crate::{GpuError, GpuOptions, memory::Pool, options::kind_name, pipeline::PipelineCache};
 
 /// GPU of the process. Clones share the device.
 #[derive(Clone)]
@@ -37,6 +40,47 @@ impl Gpu {
         let opened = self.0.device.get_or_init(|| Device::open(&self.0.options));
         opened.as_ref().map_err(GpuError::clone)
     }
+
+    /// The device, if a call of [`Gpu::device`] has opened it.
+    pub fn opened(&self) -> Option<&Device> {
+        self.0.device.get()?.as_ref().ok()
+    }
+
+    /// True for clones of the same GPU.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+/// Commands to a device since it was opened.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Runs of shaders.
+    pub dispatches: u64,
+    /// Writes of host memory to a buffer.
+    pub uploads: u64,
+    /// Waits for the content of buffers. Several buffers that are read at once count once.
+    pub readbacks: u64,
+}
+
+impl std::ops::Sub for Counts {
+    type Output = Self;
+
+    fn sub(self, earlier: Self) -> Self {
+        Self {
+            dispatches: self.dispatches - earlier.dispatches,
+            uploads: self.uploads - earlier.uploads,
+            readbacks: self.readbacks - earlier.readbacks,
+        }
+    }
+}
+
+/// Counters of [`Counts`].
+#[derive(Default)]
+pub(crate) struct Counters {
+    pub(crate) dispatches: AtomicU64,
+    pub(crate) uploads: AtomicU64,
+    pub(crate) readbacks: AtomicU64,
 }
 
 /// Kind of a device, which selects the form of a shader.
@@ -64,6 +108,8 @@ pub struct Device {
     pub(crate) device: wgpu::Device,
     pub(crate) queue: wgpu::Queue,
     pub(crate) pipelines: PipelineCache,
+    pub(crate) pool: Pool,
+    pub(crate) counters: Counters,
     fault: Arc<Mutex<Option<GpuError>>>,
     info: DeviceInfo,
     device_kind: DeviceKind,
@@ -102,6 +148,8 @@ impl Device {
             device,
             queue,
             pipelines: PipelineCache::default(),
+            pool: Pool::default(),
+            counters: Counters::default(),
             fault,
             info: DeviceInfo {
                 name: info.name.clone(),
@@ -122,6 +170,14 @@ impl Device {
     /// Description of the device.
     pub fn info(&self) -> &DeviceInfo {
         &self.info
+    }
+
+    /// Commands so far.
+    pub fn counts(&self) -> Counts {
+        let Counters { dispatches, uploads, readbacks } = &self.counters;
+        let [dispatches, uploads, readbacks] =
+            [dispatches, uploads, readbacks].map(|counter| counter.load(Ordering::Relaxed));
+        Counts { dispatches, uploads, readbacks }
     }
 
     /// Kind of the device.

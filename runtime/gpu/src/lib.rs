@@ -5,6 +5,7 @@
 //! | `options`  | choice of the adapter                                                 |
 //! | `device`   | the device, which is opened on first use, and its faults              |
 //! | `buffer`   | device buffers                                                        |
+//! | `memory`   | device memory of tensors, which is read back when the host looks      |
 //! | `pipeline` | compute pipelines by shader source                                    |
 //! | `commands` | dispatches, readback, time stamps                                     |
 //! | `error`    | errors                                                                |
@@ -21,12 +22,14 @@ mod buffer;
 mod commands;
 mod device;
 mod error;
+mod memory;
 mod options;
 mod pipeline;
 
 pub use buffer::Buffer;
 pub use commands::{Dispatch, Readback};
-pub use device::{Device, DeviceInfo, DeviceKind, Gpu};
+pub use device::{Counts, Device, DeviceInfo, DeviceKind, Gpu};
 pub use error::GpuError;
+pub use memory::DeviceMemory;
 pub use options::GpuOptions;
 pub use pipeline::{Access, BindGroup, Binding, Pipeline};

@@ -8,7 +8,7 @@ use crate::{
     program::Program,
     schema::*,
     segments::NamedData,
-    tensor::TensorMeta,
+    tensor::{TensorMeta, check_device},
     value::{Value, ValueType, required_vector},
 };
 use afferent_flatbuffer::{Field, Scalar, Table, Vector};
@@ -182,10 +182,7 @@ impl<'a> MethodCheck<'a, '_> {
         let devices = self.plan.table().tables_or_empty(PLAN_BUFFER_DEVICE)?;
         self.spend(PLAN_BUFFER_DEVICE, devices.len())?;
         for device in devices.iter() {
-            if device?.scalar::<u8>(BUFFER_DEVICE_TYPE)? != 0 {
-                let feature = "planned memory on a device other than the CPU";
-                return Err(BUFFER_DEVICE_TYPE.error(ErrorKind::NotSupported { feature }));
-            }
+            check_device(BUFFER_DEVICE_TYPE, device?.scalar(BUFFER_DEVICE_TYPE)?)?;
         }
         let container = self.plan.table().table(PLAN_CONTAINER_META_TYPE)?;
         for field in [CONTAINER_ENCODED_INP_STR, CONTAINER_ENCODED_OUT_STR] {

@@ -175,6 +175,17 @@ impl Allocation {
     }
 }
 
+/// Checks an ExecuTorch `DeviceType`: CPU or CUDA.
+///
+/// The executor plans memory of every device on the host, and a delegate decides where the elements
+/// are. So the device of a tensor changes nothing.
+pub(crate) fn check_device(field: Field, code: u8) -> FieldResult<()> {
+    match code {
+        0 | 1 => Ok(()),
+        code => Err(field.error(ErrorKind::UnknownCode { code: code.into() })),
+    }
+}
+
 /// ExecuTorch `ExtraTensorInfo`.
 struct ExtraInfo<'a> {
     is_external: bool,
@@ -184,10 +195,7 @@ struct ExtraInfo<'a> {
 
 impl<'a> ExtraInfo<'a> {
     fn read(table: &Table<'a>) -> FieldResult<Self> {
-        if table.scalar::<u8>(EXTRA_DEVICE_TYPE)? != 0 {
-            let feature = "a tensor on a device other than the CPU";
-            return Err(EXTRA_DEVICE_TYPE.error(ErrorKind::NotSupported { feature }));
-        }
+        check_device(EXTRA_DEVICE_TYPE, table.scalar(EXTRA_DEVICE_TYPE)?)?;
         let is_external = match table.scalar::<u8>(EXTRA_LOCATION)? {
             0 => false,
             1 => true,

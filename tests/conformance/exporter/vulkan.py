@@ -113,6 +113,28 @@ def resnet18():
     return compiled("ResNet18 with 6 channels", calibrated(model, 3, 64, 64), (torch.randn(1, 3, 64, 64),))
 
 
+@network
+def denoise():
+    body = nn.Sequential(nn.Conv2d(3, 8, 3, 1, 1), nn.ReLU(), nn.Conv2d(8, 3, 3, 1, 1), nn.Sigmoid())
+    return compiled("two convolutions, with an output as large as the input", body, (torch.rand(1, 3, 24, 32),))
+
+
+@network
+def device_memory():
+    """A program whose exporter planned memory of a device and copies to and from it."""
+    from executorch.exir.backend.compile_spec_schema import CompileSpec
+
+    model = nn.Sequential(nn.Linear(8, 8), nn.ReLU()).eval()
+    inputs = (torch.randn(2, 8),)
+    partitioner = VulkanPartitioner()
+    partitioner.delegation_spec.compile_specs.append(CompileSpec("target_device", b"cuda:0"))
+    exported = export(model, inputs, strict=False)
+    edge = to_edge_transform_and_lower(exported, partitioner=[partitioner])
+    built = Program("memory of a device", model, edge.to_executorch(), [Case(inputs, atol=0, rtol=0)], backend="VulkanBackend")
+    built.relative, built.quantum = 1e-5, 0.0
+    return built
+
+
 def mobile_v2():
     settings = [[1, 8, 1, 1], [6, 8, 2, 2], [6, 12, 2, 2], [6, 16, 1, 2]]
     model = tv.MobileNetV2(num_classes=10, width_mult=1.0, inverted_residual_setting=settings)

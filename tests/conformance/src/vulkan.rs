@@ -2,6 +2,8 @@
 //!
 //! Without a device the test prints `skipped: no Vulkan device` and passes.
 
+mod device_tensors;
+
 use std::{env, fs, sync::OnceLock};
 
 use afferent_backend_vulkan::Vulkan;

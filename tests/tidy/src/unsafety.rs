@@ -37,6 +37,7 @@ const LISTED: &[(&str, &str)] = &[
     ("runtime/executor/src/model/huge_pages.rs", "splits a mapping into blocks"),
     ("runtime/executor/src/model/shared_buffers.rs", "methods of one model share planned memory"),
     ("runtime/executor/src/planned_buffer.rs", "tensors of a method share its buffers"),
+    ("runtime/executor/src/residence.rs", "changes the tensors of a method that does not run"),
     ("runtime/executor/src/resolve.rs", "reads the tensors of a method that does not run yet"),
     ("runtime/executor/src/trusted.rs", "lends the tensors of one table to kernels and callers"),
     ("runtime/executor/src/trusted/file.rs", "reads a trusted file through pointers"),

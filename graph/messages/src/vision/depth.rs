@@ -100,7 +100,7 @@ impl Payload for Depth {
     }
 
     fn bulk_bytes(&self) -> usize {
-        self.values.view().bytes().len()
+        self.values.byte_len()
     }
 
     fn release_foreign(&mut self) {

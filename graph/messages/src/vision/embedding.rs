@@ -77,7 +77,7 @@ impl Payload for Embedding {
     }
 
     fn bulk_bytes(&self) -> usize {
-        self.vectors.view().bytes().len()
+        self.vectors.byte_len()
     }
 
     fn release_foreign(&mut self) {

@@ -131,7 +131,7 @@ impl Payload for Mask {
     }
 
     fn bulk_bytes(&self) -> usize {
-        self.values.view().bytes().len()
+        self.values.byte_len()
     }
 
     fn release_foreign(&mut self) {

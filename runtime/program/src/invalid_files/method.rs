@@ -68,9 +68,8 @@ fn method_fields() {
     check_byte(
         &plan(&[Entry(PLAN_BUFFER_DEVICE, 1)]),
         field(BUFFER_DEVICE_TYPE),
-        1,
-        "method 0: NonConstBufferDevice.device_type is not supported: planned memory on a device \
-         other than the CPU",
+        2,
+        "method 0: NonConstBufferDevice.device_type has the unknown code 2",
     );
     let container = plan(&[Child(PLAN_CONTAINER_META_TYPE)]);
     let encoded = Element(CONTAINER_ENCODED_OUT_STR, 1, 1);

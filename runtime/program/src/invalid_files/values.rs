@@ -102,9 +102,8 @@ fn tensor_data() {
                    range for 1 entries";
     let extra = |value| tensor(value, TENSOR_EXTRA_TENSOR_INFO);
     check_byte(&extra(2), field(EXTRA_MUTABLE_SEGMENTS_IDX), 1, message);
-    let message = "method 0, value 2: ExtraTensorInfo.device_type is not supported: a tensor on \
-                   a device other than the CPU";
-    check_byte(&extra(2), field(EXTRA_DEVICE_TYPE), 1, message);
+    let message = "method 0, value 2: ExtraTensorInfo.device_type has the unknown code 2";
+    check_byte(&extra(2), field(EXTRA_DEVICE_TYPE), 2, message);
     let message = "method 0, value 5: ExtraTensorInfo.location has the unknown code 2";
     check_byte(&extra(5), field(EXTRA_LOCATION), 2, message);
     let message = "method 0, value 5: ExtraTensorInfo.fully_qualified_name is missing";
