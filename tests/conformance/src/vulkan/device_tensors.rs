@@ -1,5 +1,7 @@
 //! Tensors that stay on the device between two programs.
 
+#![expect(clippy::print_stdout, reason = "a skipped test says so")]
+
 use afferent_backend_vulkan::Vulkan;
 use afferent_core::{ScalarType, Tensor};
 use afferent_gpu::{Counts, Gpu, GpuOptions};
