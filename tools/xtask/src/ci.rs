@@ -208,7 +208,8 @@ fn arm() -> Result<()> {
 }
 
 fn firmware() -> Result<()> {
-    script("firmware", "")
+    let mut firmware = program(".ci/firmware", "");
+    command::run(firmware.env("AFFERENT_TEST_FEATURES", EVERYTHING))
 }
 
 /// A script of `.ci`.
