@@ -4,6 +4,8 @@ import subprocess
 import sys
 import time
 
+import numpy as np
+
 import afferent
 
 pytest_plugins = ["pytester"]
@@ -20,6 +22,30 @@ def test_the_command_has_its_exit_status(repository):
     assert checked.returncode == 0 and "ready to run" in checked.stdout
     assert run("check", repository / "missing.yaml").returncode == 1
     assert run("no-such-command").returncode == 2
+
+
+def test_a_new_node_in_python_runs(tmp_path):
+    written = run("new", "node", "half_gain", "--python", "--crate", tmp_path)
+    assert written.returncode == 0 and "half_gain.py" in written.stdout
+    shown = run("nodes", "python", "--set", f"file={tmp_path / 'half_gain.py'}")
+    assert "audio/Block" in shown.stdout and "gain" in shown.stdout
+    graph = afferent.Graph.from_nodes(
+        {
+            "sound": {"use": "app_source", "params": {"type": "audio/Block"}},
+            "half": {
+                "use": "python",
+                "params": {"file": tmp_path / "half_gain.py", "gain": 0.5},
+                "in": "sound.out",
+            },
+        }
+    )
+    with graph.start(streams=["half.out"]) as run_:
+        run_.send("sound", afferent.audio(np.full(4, 0.5), 16000))
+        run_.end_input()
+        [block] = list(run_.stream("half.out"))
+    np.testing.assert_array_equal(block.data, np.full((1, 4), 0.25, np.float32))
+    assert block.sample_rate_hz == 16000
+    assert run("new", "node", "half_gain", "--python", "--crate", tmp_path).returncode == 1
 
 
 def test_the_import_is_quick():
