@@ -52,7 +52,8 @@ const IMAGE_QUALITY: u8 = 75;
 /// The live view of a graph.
 pub(crate) struct Live {
     graph: String,
-    outputs: HashMap<(String, String), Output>,
+    /// Outputs of each node, by the name of the node.
+    outputs: HashMap<String, Vec<Output>>,
     queue: SyncSender<Seen>,
     lost: AtomicU64,
     pages: Mutex<Vec<Page>>,
@@ -65,6 +66,7 @@ pub(crate) struct Live {
 /// An output of the graph.
 struct Output {
     index: usize,
+    port: String,
     /// Session time at which the last packet was shown, in nanoseconds.
     last: AtomicI64,
     /// Least time between two packets, in nanoseconds.
@@ -96,7 +98,7 @@ impl Live {
         waterfall: Option<Arc<Waterfall>>,
     ) -> std::io::Result<Arc<Self>> {
         let (queue, seen) = sync_channel(QUEUE);
-        let (mut names, mut outputs) = (Vec::new(), HashMap::new());
+        let (mut names, mut outputs) = (Vec::new(), HashMap::<String, Vec<Output>>::new());
         for node in &graph.nodes {
             for port in &node.def.outputs {
                 let every = match &*port.ty {
@@ -107,9 +109,10 @@ impl Live {
                     _ => OTHERS_EVERY,
                 };
                 let every = i64::try_from(every.as_nanos()).unwrap_or(i64::MAX);
-                let output = Output { index: names.len(), last: AtomicI64::new(i64::MIN), every };
-                outputs.insert((node.name.clone(), port.name.to_string()), output);
-                names.push((node.name.clone(), port.name.to_string()));
+                let (index, port) = (names.len(), port.name.to_string());
+                names.push((node.name.clone(), port.clone()));
+                let output = Output { index, port, last: AtomicI64::new(i64::MIN), every };
+                outputs.entry(node.name.clone()).or_default().push(output);
             }
         }
         let live = Arc::new(Self {
@@ -213,8 +216,8 @@ impl Observer for Live {
         if self.watching.load(Ordering::Relaxed) == 0 {
             return;
         }
-        // A key of borrowed names would need a map of maps.
-        let Some(output) = self.outputs.get(&(node.to_owned(), port.to_owned())) else { return };
+        let mut outputs = self.outputs.get(node).into_iter().flatten();
+        let Some(output) = outputs.find(|output| output.port == port) else { return };
         let last = output.last.load(Ordering::Relaxed);
         if output.every > 0 && now.0.saturating_sub(last) < output.every && now.0 >= last {
             return;

@@ -117,7 +117,8 @@ impl Message {
     }
 
     /// Samples, pixels or rows as a read-only array that borrows the memory of the packet; None if
-    /// the type has none. Hold it as long as you like; copy it to change it.
+    /// the type has none. Hold it as long as you like; copy it to change it. Images in `nv12` and `i420`,
+    /// whose planes differ in size, are their bytes.
     #[getter]
     fn data<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let none = || Ok(py.None().into_bound(py));

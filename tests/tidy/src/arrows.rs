@@ -60,8 +60,17 @@ pub(crate) fn folders() -> impl Iterator<Item = &'static str> {
     ARROWS.iter().map(|(folder, _)| *folder)
 }
 
-const ANYTHING: &[&str] =
-    &["runtime/*", "backends/*", "graph/*", "mcu/*", "nodes/*", "launch", "python", "tools/*", "tests/*"];
+const ANYTHING: &[&str] = &[
+    "runtime/*",
+    "backends/*",
+    "graph/*",
+    "mcu/*",
+    "nodes/*",
+    "launch",
+    "python",
+    "tools/*",
+    "tests/*",
+];
 
 /// Additional crates that every crate may use as dev-dependencies.
 const IN_TESTS: &[&str] = &["runtime/kernels", "backends/xnnpack", "graph/messages"];
