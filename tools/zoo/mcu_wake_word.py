@@ -25,7 +25,6 @@ from models import LogMel, WakeWord
 from speech import ACTIVE_RMS, SAMPLE_RATE
 from streaming import MODELS
 
-
 # Quantization of the features, as mcu/wake computes them.
 FEATURE_SCALE, FEATURE_ZERO_POINT = 0.0225, -19
 TAPS = WakeWord.TAPS - 1
@@ -106,12 +105,14 @@ def runs(rows):
         yield channels_last(run[None])
 
 
-def input_in_8_bits(program):
+def keep_8_bits(program):
     """Lets the inputs and outputs of an edge program be the quantized values, and drops unused constants."""
     graph = program.graph_module.graph
+    taken, given = [], []       # scale and zero point of the inputs and outputs
     for node in list(graph.nodes):
         users = list(node.users)
         if node.op == "placeholder" and len(users) == 1 and is_call(users[0], "quantize_per_tensor"):
+            taken.append(users[0].args[1:3])
             node.meta["val"] = users[0].meta["val"]
             users[0].replace_all_uses_with(node)
             graph.erase_node(users[0])
@@ -119,8 +120,11 @@ def input_in_8_bits(program):
     results = []
     for result in output.args[0]:
         while is_call(result, "quantize_per_tensor"):
-            result = result.args[0]
+            scales, result = result.args[1:3], result.args[0]
         results.append(result)
+        given.append(scales)
+    assert abs(taken[0][0] / FEATURE_SCALE - 1) < 1e-6 and taken[0][1] == FEATURE_ZERO_POINT, taken[0]
+    assert taken[1:] == given[1:], "a past input has the scale of its origin"
     for spec, result in zip(program.graph_signature.output_specs, results):
         spec.arg.name = result.name
     output.args = (tuple(results),)
@@ -145,7 +149,7 @@ def lower(converted):
     edge = to_edge(torch.export.export(converted, example()), compile_config=cortex_m_edge_compile_config())
     passes = CortexMPassManager(edge.exported_program(), target_config=CortexMTargetConfig(cpu=CortexM.M4))
     program = passes.transform()
-    input_in_8_bits(program)
+    keep_8_bits(program)
     edge._edge_programs["forward"] = program
     return edge.to_executorch()
 

@@ -186,6 +186,10 @@ fn budgets() -> Result<()> {
     graphs.sort();
     ensure!(!graphs.is_empty(), "pipelines has no graph");
     for graph in graphs {
+        if graph.file_stem().is_some_and(|name| name == "glasses_wake") {
+            println!("skipped: glasses_wake, because it needs a device (.ci/firmware has one)");
+            continue;
+        }
         let mut run = cargo("run --release --locked -- run --virtual --enforce-budget");
         command::run(run.arg(graph))?;
     }
