@@ -116,6 +116,21 @@ impl App {
         Self { models: ModelOptions { weight_cache, ..self.models }, ..self }
     }
 
+    /// Loads the variants of models that `afferent model bench` has remembered in `folder`.
+    #[must_use]
+    pub fn variant_choices(self, folder: &Path) -> Self {
+        let variant_choices = Some(Arc::from(folder));
+        Self { models: ModelOptions { variant_choices, ..self.models }, ..self }
+    }
+
+    /// The choices of the user, unless the program has set a folder.
+    pub(crate) fn with_user_choices(self) -> Self {
+        match afferent_package::ModelPackage::user_choices() {
+            Some(folder) if self.models.variant_choices.is_none() => self.variant_choices(&folder),
+            _ => self,
+        }
+    }
+
     /// Node and payload types.
     pub fn catalog(&self) -> &Catalog {
         &self.catalog

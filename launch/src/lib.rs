@@ -114,7 +114,8 @@ impl App {
         self.run_command(std::env::args_os()).into()
     }
 
-    /// Runs the command that `arguments` name, after the name of the program. Returns the exit status. Wrong arguments are explained on standard error.
+    /// Runs the command that `arguments` name, after the name of the program. Returns the
+    /// exit status. Wrong arguments are explained on standard error.
     pub fn run_command(
         self,
         arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>,
@@ -128,7 +129,7 @@ impl App {
             }
         };
         verbosity.start();
-        match self.run(command) {
+        match self.with_user_choices().run(command) {
             Ok(code) if code == ExitCode::SUCCESS => 0,
             Ok(_) => 1,
             Err(error) => {
@@ -139,25 +140,26 @@ impl App {
     }
 
     fn run(self, command: Command) -> anyhow::Result<ExitCode> {
+        let app = self;
         match command {
-            Command::Run(args) => run::run(self, &args),
-            Command::Replay(args) => replay::replay(self, &args),
+            Command::Run(args) => run::run(app, &args),
+            Command::Replay(args) => replay::replay(app, &args),
             Command::Merge(args) => merge::run(&args),
-            Command::Keys(args) => keys::keys(self, &args),
-            Command::Up(args) => up::up(self, &args),
-            Command::Models(args) => models::models(self, &args),
-            Command::Test(args) => test::test(&self, &args),
+            Command::Keys(args) => keys::keys(app, &args),
+            Command::Up(args) => up::up(app, &args),
+            Command::Models(args) => models::models(app, &args),
+            Command::Test(args) => test::test(&app, &args),
             Command::Top(args) => top::top(&args),
-            Command::Check(args) => graph_file::check(self, &args),
-            Command::Graph(args) => graph_file::draw(self, &args),
-            Command::Nodes(args) => nodes::nodes(&self, &args),
+            Command::Check(args) => graph_file::check(app, &args),
+            Command::Graph(args) => graph_file::draw(app, &args),
+            Command::Nodes(args) => nodes::nodes(&app, &args),
             Command::Devices(args) => devices::devices(&args),
-            Command::Doctor => doctor::doctor(&self),
-            Command::New(command) => new::new(&self, &command),
-            Command::Package(args) => package::package(&self, &args),
+            Command::Doctor => doctor::doctor(&app),
+            Command::New(command) => new::new(&app, &command),
+            Command::Package(args) => package::package(&app, &args),
             #[cfg(feature = "scene-memory")]
             Command::Memory(args) => memory::memory(&args),
-            Command::Model(command) => model::model(&self, &command),
+            Command::Model(command) => model::model(&app, &command),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! `afferent model`: commands on ExecuTorch programs.
 
+mod bench;
 mod compare;
 mod diff;
 mod generate;
@@ -20,6 +21,8 @@ use crate::App;
 
 #[derive(Subcommand)]
 pub(crate) enum ModelCommand {
+    /// Time the variants of a package on this machine and remember the fastest
+    Bench(bench::BenchArgs),
     /// Show methods, inputs, outputs, operators, delegates and memory of a program
     Info(info::InfoArgs),
     /// Run one method on NPY files and print its times as one JSON object
@@ -36,6 +39,7 @@ pub(crate) enum ModelCommand {
 
 pub(crate) fn model(app: &App, command: &ModelCommand) -> anyhow::Result<ExitCode> {
     match command {
+        ModelCommand::Bench(args) => bench::bench(app, args),
         ModelCommand::Info(args) => info::info(app, args),
         ModelCommand::Run(args) => run::run(app, args),
         ModelCommand::Verify(args) => verify::verify(app, args),

@@ -150,6 +150,8 @@ pub(crate) fn run(app: App, args: &RunArgs) -> anyhow::Result<ExitCode> {
     };
     log_failures(&report);
     log_written(&checked);
+    #[cfg(feature = "vulkan")]
+    log_gpu(&app);
     show(args, &report, witnesses.waterfall.as_deref(), files)?;
     let failed = failed || !is_recorded;
     Ok(if failed { ExitCode::FAILURE } else { enforce_budget(args, &report) })
@@ -246,6 +248,21 @@ fn log_written(checked: &Checked) {
             log::progress(format_args!("wrote {path}, {}", counted(entries.count(), "file")));
         }
     }
+}
+
+/// Prints what the run did on the GPU, if it used one.
+#[cfg(feature = "vulkan")]
+fn log_gpu(app: &App) {
+    let services = app.open_cx().services;
+    let Ok(gpu) = services.need::<afferent_gpu::Gpu>() else { return };
+    let Some(device) = gpu.opened() else { return };
+    let (name, counts) = (&device.info().name, device.counts());
+    log::progress(format_args!(
+        "{name}: {} shader runs, {}, {}",
+        counts.dispatches,
+        counted(usize::try_from(counts.uploads).unwrap_or(usize::MAX), "upload"),
+        counted(usize::try_from(counts.readbacks).unwrap_or(usize::MAX), "readback"),
+    ));
 }
 
 /// Report of a run that has ended, and true if nodes failed.

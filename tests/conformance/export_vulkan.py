@@ -9,6 +9,7 @@ from pathlib import Path
 import torch
 
 from exporter.program import write
+import exporter.vulkan_operators  # noqa: F401 (registers its programs)
 from exporter.vulkan import NETWORKS, build
 
 OUTPUT = Path(__file__).parent / "data" / "vulkan"

@@ -44,8 +44,8 @@ def assign_by_shape(names, shapes, values):
     return state
 
 
-def read_xnnpack_convolutions(path):
-    """Yields weight and bias of each f32 convolution of an XNNPACK program, in the order of their calls."""
+def read_xnnpack_graph(path):
+    """Returns the graph of the first XNNPACK delegate of a program, and a function that reads a constant."""
     file = deserialize_pte_binary(path.read_bytes())
     blob = bytes(file.program.backend_delegate_data[0].data)
     header = XNNHeader.from_bytes(blob[:XNNHeader.EXPECTED_LENGTH])
@@ -61,13 +61,45 @@ def read_xnnpack_convolutions(path):
             # flatc writes infinity in a form that JSON does not have.
             content = json.loads(re.sub(r":\s*(-?)inf\b", r": \1Infinity", text.read()))
 
-    def constant(value_id):
-        value = next(v["xvalue_union"] for v in content["xvalues"] if v["xvalue_union"].get("id_out", 0) == value_id)
-        key = content["constant_data"][value["constant_buffer_idx"]]["named_key"]
+    def constant(index, dtype):
+        key = content["constant_data"][index]["named_key"]
         data = file.named_data.buffers[file.named_data.pte_data[key].buffer_index]
-        return torch.from_numpy(np.frombuffer(data, np.float32).copy()), value["dims"]
+        return torch.from_numpy(np.frombuffer(data, dtype).copy())
+
+    return content, constant
+
+
+def read_xnnpack_convolutions(path):
+    """Yields weight and bias of each f32 convolution of an XNNPACK program, in the order of their calls."""
+    content, constant = read_xnnpack_graph(path)
+
+    def value(value_id):
+        found = next(v["xvalue_union"] for v in content["xvalues"] if v["xvalue_union"].get("id_out", 0) == value_id)
+        return constant(found["constant_buffer_idx"], np.float32), found["dims"]
 
     for node in content["xnodes"]:
         if node["xnode_union_type"] == "XNNConv2d":
-            (weight, dims), (bias, _) = (constant(node["xnode_union"][name]) for name in ("filter_id", "bias_id"))
+            (weight, dims), (bias, _) = (value(node["xnode_union"][name]) for name in ("filter_id", "bias_id"))
             yield weight.reshape(dims).permute(0, 3, 1, 2).contiguous(), bias
+
+
+def read_xnnpack_int8(path):
+    """Yields weight and bias of each convolution and linear layer of an int8 XNNPACK program as floats, in the
+    order of their calls."""
+    content, constant = read_xnnpack_graph(path)
+    values = {}
+    for entry in content["xvalues"]:
+        entry = entry["xvalue_union"]
+        values[entry.get("tensor_value", entry).get("id_out", 0)] = entry
+
+    def dequantized(value_id, dtype):
+        value = values[value_id]
+        tensor, scales = value["tensor_value"], constant(value["quant_params"]["scale_buffer_idx"], np.float32)
+        integers = constant(tensor["constant_buffer_idx"], dtype).float().reshape(tensor["dims"])
+        return integers * scales.reshape([-1] + [1] * (integers.dim() - 1))
+
+    for node in content["xnodes"]:
+        if node["xnode_union_type"] in ("XNNConv2d", "XNNFullyConnected"):
+            weight = dequantized(node["xnode_union"]["filter_id"], np.int8)
+            weight = weight.permute(0, 3, 1, 2).contiguous() if weight.dim() == 4 else weight
+            yield weight, dequantized(node["xnode_union"]["bias_id"], np.int32)

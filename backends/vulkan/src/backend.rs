@@ -26,11 +26,30 @@ impl Backend for Vulkan {
         self.gpu.device().is_ok()
     }
 
+    fn unavailable(&self) -> Option<String> {
+        self.gpu.device().err().map(|error| error.to_string())
+    }
+
     fn init<'a>(&self, source: &DelegateSource<'a, '_>) -> Result<DelegateHandle<'a>, Error> {
         let mut graph = blob::parse(source)?;
         fusion::run(&mut graph);
         self.gpu.device().map_err(from_gpu)?;
         let delegate = VulkanDelegate::new(self.gpu.clone(), graph, source.memory_limit)?;
         Ok(DelegateHandle::Owned(Box::new(delegate)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use afferent_gpu::GpuOptions;
+
+    use super::*;
+
+    #[test]
+    fn an_unknown_adapter_is_named_with_those_that_there_are() {
+        let gpu = Gpu::new(GpuOptions { adapter: Some("no such adapter".into()) });
+        let reason = Vulkan::new(gpu).unavailable().unwrap();
+        let has_adapters = reason.contains("`no such adapter`; this machine has: ");
+        assert!(has_adapters || reason.contains("no Vulkan"), "{reason}");
     }
 }

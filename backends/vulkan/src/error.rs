@@ -9,6 +9,7 @@ pub(crate) fn from_gpu(error: GpuError) -> Error {
         GpuError::OutOfMemory { bytes } => {
             Error::OutOfResources { bytes: usize::try_from(bytes).unwrap_or(usize::MAX) }
         }
+        GpuError::Exhausted => Error::DeviceFailed { reason: "the GPU has no more memory" },
         GpuError::BufferTooLarge { .. } => Error::InvalidTensor {
             reason: "a tensor exceeds the largest buffer that a shader of this GPU can use",
         },

@@ -155,6 +155,52 @@ impl Image {
         self.pixels.sizes().get(1).copied().unwrap_or(0) * self.format.dtype().size()
     }
 
+    /// The pixels: `[rows of all planes, row]`, of the dtype of the format.
+    pub fn pixels(&self) -> &Tensor {
+        &self.pixels
+    }
+
+    /// Replaces the shape and the pixels, which may be on a device. Resets what [`Image::reshape`]
+    /// resets.
+    ///
+    /// # Errors
+    /// As [`Image::reshape_padded`], and [`ImageError::Length`] if `pixels` is not a row-major tensor
+    /// `[rows of all planes, row]` of the dtype of the format.
+    pub fn set_pixels(
+        &mut self,
+        format: PixelFormat,
+        width: usize,
+        height: usize,
+        pixels: Tensor,
+    ) -> Result<(), ImageError> {
+        let rows = format.stored_rows(height);
+        let row = pixels.sizes().get(1).copied().unwrap_or(0);
+        let row_stride = row.saturating_mul(format.dtype().size());
+        Self::check(format, width, height, row_stride)?;
+        let is_stored = pixels.dtype() == format.dtype() && pixels.dim_order() == [0, 1];
+        if !is_stored || pixels.sizes() != [rows, row] {
+            return Err(ImageError::Length { found: pixels.byte_len(), rows, row_stride });
+        }
+        (self.format, self.sizes) = (format, [height, width, format.channels()]);
+        (self.colorimetry, self.to_source, self.camera) = Default::default();
+        self.pixels = pixels;
+        Ok(())
+    }
+
+    /// Offset in [`Image::bytes`] and row stride of each plane, in bytes.
+    pub fn plane_layout(&self) -> Vec<(usize, usize)> {
+        let (stride, height) = (self.row_stride(), self.height());
+        let luma = (0, stride);
+        let chroma = stride * height;
+        match self.format {
+            PixelFormat::I420 => {
+                vec![luma, (chroma, stride / 2), (chroma + stride * height / 4, stride / 2)]
+            }
+            PixelFormat::Nv12 => vec![luma, (chroma, stride)],
+            _ => vec![luma],
+        }
+    }
+
     /// All bytes, including row padding, whose content is unspecified.
     pub fn bytes(&self) -> &[u8] {
         self.pixels.view().bytes()

@@ -12,7 +12,7 @@ use afferent_package::{ImageInput, Resampling, Resize};
 use crate::{
     classify::imagenet,
     rate_limit::RateLimit,
-    vision_model::{VisionModel, all_values},
+    vision_model::{ModelVariant, VisionModel, all_values},
 };
 
 params! {
@@ -20,6 +20,9 @@ params! {
     pub struct DepthParams {
         /// Path of the model package or program.
         pub model: PathBuf;
+        /// Backend of the variant of the package, such as `VulkanBackend`. Empty: the first that is
+        /// available, or the fastest if `afferent model bench` has measured it.
+        pub backend: String = "";
         /// Most images per second that the model runs on; the others are skipped.
         pub max_rate: f64 = "15", range 0.01..=1000.0, unit "Hz";
     }
@@ -36,7 +39,10 @@ params! {
 /// The map has the size of the output, and says where its pixels lie in the source image. Pixels in the
 /// border of a letterbox are unknown (NaN).
 ///
-/// The model is a package with the task `depth`, or a program.
+/// The model is a package with the task `depth`, or a program. Images on the GPU ([`GpuImage`]) that
+/// the model stretches are prepared there, and the depth stays there if the model runs there.
+///
+/// [`GpuImage`]: crate::GpuImage
 ///
 /// Latency: a run of the model.
 ///
@@ -62,6 +68,8 @@ pub struct Depth {
     /// Width and height of the output.
     size: [usize; 2],
     rate: RateLimit,
+    #[cfg(feature = "gpu")]
+    gpu: Option<afferent_gpu::Gpu>,
 }
 
 ports! {
@@ -88,7 +96,8 @@ impl Node for Depth {
             resampling: Some(Resampling::AntialiasBicubic),
             ..imagenet()
         };
-        let model = VisionModel::open(&params.model, "depth", cx, default)?;
+        let options = ModelVariant { path: &params.model, backend: &params.backend };
+        let model = VisionModel::open_variant(options, "depth", cx, default)?;
         let size = match model.outputs() {
             [sizes] => match *sizes.as_slice() {
                 [1, height, width] | [1, 1, height, width] if height > 0 && width > 0 => {
@@ -119,7 +128,22 @@ impl Node for Depth {
             }
         };
         let rate = RateLimit::new(params.max_rate);
-        Ok(Self { model, kind, size, rate })
+        #[cfg(feature = "gpu")]
+        let (gpu, model) = {
+            let (gpu, mut model) = (cx.services.need::<afferent_gpu::Gpu>().ok().cloned(), model);
+            if gpu.is_some() {
+                model.keep_outputs_on_device()?;
+            }
+            (gpu, model)
+        };
+        Ok(Self {
+            model,
+            kind,
+            size,
+            rate,
+            #[cfg(feature = "gpu")]
+            gpu,
+        })
     }
 
     fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
@@ -135,6 +159,11 @@ impl Node for Depth {
         };
         let [width, height] = self.size;
         let mut map = cx.loan(Self::DEPTH);
+        #[cfg(feature = "gpu")]
+        if self.on_device(cx, image, &mut map)? {
+            cx.send(Self::DEPTH, map);
+            return Ok(());
+        }
         let to = map.reshape(width, height)?;
         let model = &mut self.model;
         let to_input = cx.time_model(|| {
@@ -154,11 +183,47 @@ impl Node for Depth {
                 Ok(to_input)
             })
         })?;
-        map.to_source = self.model.image().to_source().after(&to_input);
+        self.describe(image, &to_input, &mut map);
+        cx.send(Self::DEPTH, map);
+        Ok(())
+    }
+}
+
+impl Depth {
+    /// Sets everything but the values of a map.
+    fn describe(&self, image: &Image, to_input: &Affine, map: &mut DepthMap) {
+        map.to_source = self.model.image().to_source().after(to_input);
         map.kind = self.kind;
         map.frame_id.clone_from(&image.frame_id);
         map.camera.clone_from(&image.camera);
-        cx.send(Self::DEPTH, map);
-        Ok(())
+    }
+
+    /// Makes the map of an image on the GPU without a look at the values. Returns false if the CPU has
+    /// to do it: an image in a letterbox has unknown pixels.
+    #[cfg(feature = "gpu")]
+    fn on_device(
+        &mut self,
+        cx: &mut Cx<'_>,
+        image: &Image,
+        map: &mut DepthMap,
+    ) -> Result<bool, NodeError> {
+        let Some(gpu) = self.gpu.clone() else { return Ok(false) };
+        if !self.model.image().is_stretched() {
+            return Ok(false);
+        }
+        let model = &mut self.model;
+        let values = &mut map.values;
+        if !cx.time_model(|| model.run_on_device(&gpu, image, values))? {
+            return Ok(false);
+        }
+        let [width, height] = self.size;
+        let shape = self.model.image().shape();
+        let scale = [shape.width as f64 / width as f64, shape.height as f64 / height as f64];
+        self.describe(image, &Affine::scale_and_shift(scale, [0.0; 2]), map);
+        if !map.reshape_values(width, height)? {
+            let reason = format!("forward did not return {height} rows of {width} values");
+            return Err(self.model.error(reason));
+        }
+        Ok(true)
     }
 }

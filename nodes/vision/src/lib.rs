@@ -11,6 +11,7 @@
 //! | [`Detect`] | finds objects in images with a model |
 //! | [`EmbedImage`] | turns images into vectors that can be compared, with a model |
 //! | [`Gesture`] | recognizes gestures of hands |
+//! | [`GpuImage`] | copies images to the GPU, where the nodes after it use them |
 //! | [`HandDetect`] | finds the palms of hands in images with a model |
 //! | [`HandTrack`] | finds and follows hands and their landmarks with two models |
 //! | [`ImageView`] | converts images to another size and pixel format |
@@ -22,7 +23,8 @@
 //! | [`Undistort`] | removes the distortion of the lens from images |
 //!
 //! Begin with `detect.rs`, and `model_image.rs`, which makes the input of a model from an image and
-//! maps results back to the source image. `fit.rs` fits images to another size; `pixels.rs` gives
+//! maps results back to the source image. `gpu.rs` has the shaders that do this for images on the GPU
+//! (feature `gpu`). `fit.rs` fits images to another size; `pixels.rs` gives
 //! images to the kernel for images; `vision_model.rs` loads and runs a model, and `contracts.rs`
 //! recognizes it; `boxes.rs` has boxes in an image, their overlap and non-maximum suppression;
 //! `yolo_rows.rs` reads them from outputs; `hand.rs` and `text.rs` have the models of hands and text;
@@ -45,6 +47,9 @@ mod drawing;
 mod embed_image;
 pub mod fit;
 mod gesture;
+#[cfg(feature = "gpu")]
+mod gpu;
+mod gpu_image;
 mod hand;
 mod hand_detect;
 mod hand_track;
@@ -76,6 +81,7 @@ pub use describe::{Describe, DescribeParams};
 pub use detect::{Detect, DetectParams};
 pub use embed_image::{EmbedImage, EmbedImageParams};
 pub use gesture::{Gesture, GestureParams};
+pub use gpu_image::GpuImage;
 pub use hand_detect::{HandDetect, HandDetectParams};
 pub use hand_track::{HandTrack, HandTrackParams};
 pub use image_view::{ImageView, ImageViewParams, Resampling, ViewFormat};
@@ -98,6 +104,7 @@ pub const NODES: &[NodeEntry] = &[
     NodeDef::of::<Detect>,
     NodeDef::of::<EmbedImage>,
     NodeDef::of::<Gesture>,
+    NodeDef::of::<GpuImage>,
     NodeDef::of::<HandDetect>,
     NodeDef::of::<HandTrack>,
     NodeDef::of::<ImageView>,

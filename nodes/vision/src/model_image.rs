@@ -18,6 +18,9 @@ use crate::{
     pixels::{source_of, with_planes},
 };
 
+#[cfg(feature = "gpu")]
+mod device;
+
 /// Input tensor of a model for one image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InputShape {
@@ -211,6 +214,9 @@ pub struct ModelImage {
     to_source: Affine,
     /// Width and height of the last image.
     size: [usize; 2],
+    /// Tables for images on the GPU.
+    #[cfg(feature = "gpu")]
+    preparation: crate::gpu::Preparation,
 }
 
 impl ModelImage {
@@ -273,6 +279,8 @@ impl ModelImage {
             to_image: Affine::IDENTITY,
             to_source: Affine::IDENTITY,
             size: [0; 2],
+            #[cfg(feature = "gpu")]
+            preparation: crate::gpu::Preparation::default(),
         })
     }
 
@@ -451,7 +459,8 @@ impl ModelImage {
         }
     }
 
-    fn plan_for(&self, source: Source, to_image: &Affine) -> Result<Plan, String> {
+    /// Output that is written for each image.
+    fn target(&self) -> Target {
         let settings = &self.settings;
         let is_gray = self.shape.channels == 1;
         let channels = match settings.color {
@@ -459,7 +468,7 @@ impl ModelImage {
             Some(Color::Bgr) => Channels::Bgr,
             _ => Channels::Rgb,
         };
-        let target = Target {
+        Target {
             width: self.shape.width,
             height: self.shape.height,
             channels,
@@ -468,16 +477,22 @@ impl ModelImage {
             scale: settings.scale.unwrap_or(1.0 / 255.0),
             mean: settings.mean.unwrap_or([0.0; 3]),
             std: settings.std.unwrap_or([1.0; 3]),
-        };
-        let sampling = match settings.resampling {
+        }
+    }
+
+    fn plan_for(&self, source: Source, to_image: &Affine) -> Result<Plan, String> {
+        let plan = Plan::new(source, self.target(), to_image.0, self.sampling(to_image));
+        plan.map_err(|error| error.to_string())
+    }
+
+    fn sampling(&self, to_image: &Affine) -> Sampling {
+        match self.settings.resampling {
             Some(Resampling::Nearest) => Sampling::Nearest,
             _ if !to_image.is_axis_aligned() => Sampling::Bilinear,
             Some(Resampling::AntialiasBilinear) => Sampling::AntialiasBilinear,
             Some(Resampling::AntialiasBicubic) => Sampling::AntialiasBicubic,
             Some(Resampling::Bilinear) | None => Sampling::Bilinear,
-        };
-        let plan = Plan::new(source, target, to_image.0, sampling);
-        plan.map_err(|error| error.to_string())
+        }
     }
 
     /// Map from pixels of the last input to those of the source image.

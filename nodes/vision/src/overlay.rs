@@ -44,6 +44,8 @@ params! {
 /// sync: exact}`: results lie in pixels of the source image and are drawn at the same points, also if
 /// the image is a crop. Without `sync`, the last result would be drawn into later images.
 ///
+/// Images on the GPU ([`GpuImage`](crate::GpuImage)) with depth, or without a result, are drawn there.
+///
 /// Latency: that of the slowest result.
 ///
 /// ```
@@ -64,6 +66,10 @@ pub struct Overlay {
     params: OverlayParams,
     /// Tables for the last kind of images.
     plan: Option<(Source, Plan)>,
+    #[cfg(feature = "gpu")]
+    gpu: Option<afferent_gpu::Gpu>,
+    #[cfg(feature = "gpu")]
+    depth_colors: crate::gpu::DepthColors,
 }
 
 ports! {
@@ -122,6 +128,33 @@ impl Overlay {
         }
         drawn.derive_from(image, &Affine::IDENTITY);
         Ok(())
+    }
+
+    /// Draws depth on the GPU. Returns false if the image is not there, or the packet has other
+    /// results.
+    #[cfg(feature = "gpu")]
+    fn on_device(
+        &mut self,
+        cx: &Cx<'_>,
+        image: &Image,
+        drawn: &mut Image,
+    ) -> Result<bool, NodeError> {
+        let has_more = cx.get(Self::DETECTIONS).is_some()
+            || cx.get(Self::HANDS).is_some()
+            || cx.get(Self::TEXTS).is_some()
+            || cx.get(Self::POSES).is_some()
+            || cx.get(Self::CLASSES).is_some()
+            || cx.get(Self::MASK).is_some();
+        let gpu = self.gpu.as_ref().filter(|gpu| crate::gpu::is_on_device(gpu, image));
+        let Some(gpu) = gpu.filter(|_| !has_more) else { return Ok(false) };
+        let OverlayParams { depth_opacity: opacity, far, .. } = self.params;
+        let colors = crate::gpu::Colors { opacity, far };
+        let pixels = self.depth_colors.run(gpu, image, cx.get(Self::DEPTH), &colors);
+        let fault = |reason| NodeError::InvalidInput { port: Self::IMAGES.name().into(), reason };
+        let pixels = pixels.map_err(fault)?;
+        drawn.set_pixels(PixelFormat::Rgb8, image.width(), image.height(), pixels)?;
+        drawn.derive_from(image, &Affine::IDENTITY);
+        Ok(true)
     }
 
     fn draw_depth(&self, drawn: &mut Image, depth: &Depth) -> Result<(), NodeError> {
@@ -193,15 +226,29 @@ impl Node for Overlay {
     const WEIGHT: Weight = Weight::Heavy;
     const LATENCY: &'static str = "that of the slowest result";
 
-    fn open(params: OverlayParams, _: &OpenCx) -> Result<Self, NodeError> {
-        Ok(Self { params, plan: None })
+    fn open(params: OverlayParams, cx: &OpenCx) -> Result<Self, NodeError> {
+        #[cfg(not(feature = "gpu"))]
+        let _ = cx;
+        Ok(Self {
+            params,
+            plan: None,
+            #[cfg(feature = "gpu")]
+            gpu: cx.services.need::<afferent_gpu::Gpu>().ok().cloned(),
+            #[cfg(feature = "gpu")]
+            depth_colors: crate::gpu::DepthColors::default(),
+        })
     }
 
     fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
-        let Some(image) = cx.get(Self::IMAGES).filter(|image| !image.bytes().is_empty()) else {
+        let Some(image) = cx.get(Self::IMAGES).filter(|image| image.width() > 0) else {
             return Ok(());
         };
         let mut drawn = cx.loan(Self::DRAWN);
+        #[cfg(feature = "gpu")]
+        if self.on_device(cx, image, &mut drawn)? {
+            cx.send(Self::DRAWN, drawn);
+            return Ok(());
+        }
         self.convert(image, &mut drawn)?;
         let (to_source, frame_id, camera) =
             (image.to_source, image.frame_id.clone(), image.camera.clone());

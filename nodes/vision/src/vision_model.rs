@@ -20,6 +20,14 @@ pub(crate) struct TensorType {
     pub(crate) dtype: ScalarType,
 }
 
+/// A package or program, and the variant of it.
+#[derive(Clone, Copy)]
+pub(crate) struct ModelVariant<'v> {
+    pub(crate) path: &'v Path,
+    /// Backend of the variant; empty for the first that is available.
+    pub(crate) backend: &'v str,
+}
+
 /// A method of a model, `forward` unless another is named, whose first input is an image.
 pub(crate) struct VisionModel {
     model: Model,
@@ -50,6 +58,22 @@ impl VisionModel {
         Self::open_method(path, "forward", task, cx, defaults)
     }
 
+    /// As [`VisionModel::open`], with the variant of one backend.
+    ///
+    /// # Errors
+    /// [`NodeError::Model`], also if the package has no variant of the backend.
+    pub(crate) fn open_variant(
+        variant: ModelVariant<'_>,
+        task: &'static str,
+        cx: &OpenCx,
+        defaults: impl FnOnce(&[Vec<usize>]) -> ImageInput,
+    ) -> Result<Self, NodeError> {
+        let model = Self::open_any(variant, "forward", task, cx, |_, _, outputs| {
+            defaults(&outputs.iter().map(|output| output.sizes.clone()).collect::<Vec<_>>())
+        })?;
+        model.only_an_image("forward")
+    }
+
     /// As [`VisionModel::open`], with another method.
     ///
     /// # Errors
@@ -61,15 +85,20 @@ impl VisionModel {
         cx: &OpenCx,
         defaults: impl FnOnce(&[Vec<usize>]) -> ImageInput,
     ) -> Result<Self, NodeError> {
-        let model = Self::open_any(path, method, task, cx, |_, _, outputs| {
+        let variant = ModelVariant { path, backend: "" };
+        let model = Self::open_any(variant, method, task, cx, |_, _, outputs| {
             defaults(&outputs.iter().map(|output| output.sizes.clone()).collect::<Vec<_>>())
         })?;
-        match model.more.len() {
-            0 => Ok(model),
+        model.only_an_image(method)
+    }
+
+    fn only_an_image(self, method: &str) -> Result<Self, NodeError> {
+        match self.more.len() {
+            0 => Ok(self),
             more => {
                 let inputs = more + 1;
                 let reason = format!("{method} has {inputs} inputs; it must have one, the image");
-                Err(model.error(reason))
+                Err(self.error(reason))
             }
         }
     }
@@ -105,11 +134,11 @@ impl VisionModel {
         cx: &OpenCx,
         defaults: impl FnOnce(&InputShape, &[TensorType], &[TensorType]) -> ImageInput,
     ) -> Result<Self, NodeError> {
-        Self::open_any(path, "forward", task, cx, defaults)
+        Self::open_any(ModelVariant { path, backend: "" }, "forward", task, cx, defaults)
     }
 
     fn open_any(
-        path: &Path,
+        ModelVariant { path, backend }: ModelVariant<'_>,
         method: &str,
         task: &'static str,
         cx: &OpenCx,
@@ -120,6 +149,7 @@ impl VisionModel {
         let program = export.as_ref().map_or(path, |export| &export.program);
         let package = ModelPackage::open(program).map_err(|error| failed(error.to_string()))?;
         package.expect_task(task).map_err(|error| failed(error.to_string()))?;
+        let package = package.with_backend(backend).map_err(|error| failed(error.to_string()))?;
         let model = package.load_method(cx.services.need::<ModelOptions>()?, method);
         let model = model.map_err(|error| failed(error.to_string()))?;
         let (shape, more, outputs) = contract(&model, method).map_err(failed)?;
@@ -251,6 +281,39 @@ impl VisionModel {
         let failed = |reason: String| NodeError::Model { path: path.clone(), reason };
         self.image.prepare(image).map_err(failed)?;
         self.run_prepared(more, read)
+    }
+
+    /// Lets the outputs stay on the GPU for [`VisionModel::run_on_device`].
+    ///
+    /// # Errors
+    /// [`NodeError::Model`].
+    #[cfg(feature = "gpu")]
+    pub(crate) fn keep_outputs_on_device(&mut self) -> Result<(), NodeError> {
+        let kept = self.model.keep_outputs_on_device(&self.method);
+        kept.map_err(|error| self.error(error.to_string()))
+    }
+
+    /// Runs the model on an image on the GPU and stores the first output in `out`, which stays there
+    /// if the model runs there. Returns false, without a run, if the input can be made on the CPU only.
+    ///
+    /// # Errors
+    /// [`VisionModel::run`].
+    #[cfg(feature = "gpu")]
+    pub(crate) fn run_on_device(
+        &mut self,
+        gpu: &afferent_gpu::Gpu,
+        image: &Image,
+        out: &mut afferent_core::Tensor,
+    ) -> Result<bool, NodeError> {
+        let path = &self.path;
+        let failed = |reason: String| NodeError::Model { path: path.clone(), reason };
+        let to_image = self.image.fit(image.width(), image.height());
+        let input = self.image.prepare_on_device(gpu, image, &to_image).map_err(failed)?;
+        let Some(input) = input else { return Ok(false) };
+        let outputs = self.model.run(&self.method, &[Input::from(&input)]);
+        let outputs = outputs.map_err(|error| failed(error.to_string()))?;
+        outputs.store(0, out).map_err(|error| failed(error.to_string()))?;
+        Ok(true)
     }
 
     /// Runs the model on the prepared image and the inputs `more`.

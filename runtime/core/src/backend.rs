@@ -1,7 +1,7 @@
 //! Backends, delegates, and the weight cache.
 
 #[cfg(feature = "alloc")]
-use alloc::{boxed::Box, sync::Arc};
+use alloc::{boxed::Box, string::String, sync::Arc};
 use core::ops::{Deref, DerefMut};
 
 use crate::{Args, Error, KernelContext};
@@ -16,6 +16,13 @@ pub trait Backend: Send + Sync {
 
     /// Returns true if the backend can run on this machine.
     fn is_available(&self) -> bool;
+
+    /// Reason why the backend cannot run on this machine, as a clause with the fix; `None` if it can,
+    /// or there is nothing to add.
+    #[cfg(feature = "alloc")]
+    fn unavailable(&self) -> Option<String> {
+        None
+    }
 
     /// Version of the layout of packed constants, and the instruction set that they are packed for.
     /// With the source bytes and the packing id they determine the packed bytes.

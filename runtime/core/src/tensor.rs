@@ -184,6 +184,26 @@ impl Tensor {
         Ok(())
     }
 
+    /// Changes the sizes to others of the same number of elements, in row-major order. The elements
+    /// stay where they are, also on a device.
+    ///
+    /// # Errors
+    /// [`Error::InvalidTensor`] for another number of elements, or a tensor that is not row-major.
+    pub fn set_sizes(&mut self, sizes: &[usize]) -> Result<(), Error> {
+        if byte_len(self.dtype, sizes)? != self.byte_len() {
+            let reason = "the sizes do not match the number of elements";
+            return Err(Error::InvalidTensor { reason });
+        }
+        if !self.dim_order.is_sorted() {
+            return Err(Error::InvalidTensor { reason: "the tensor is not row-major" });
+        }
+        self.dim_order.clear();
+        self.dim_order.extend_from_slice(&CONTIGUOUS_DIM_ORDER[..sizes.len()]);
+        self.sizes.clear();
+        self.sizes.extend_from_slice(sizes);
+        Ok(())
+    }
+
     /// Becomes a copy of `view`. Memory is reused if it suffices.
     ///
     /// # Errors

@@ -73,14 +73,17 @@ pub enum Problem<'p> {
     },
     /// No backend has this name, or it is not available on this machine.
     #[error(
-        "the program needs the backend {id}, which {}; use a variant of the model without it",
-        if *.known { "is not available on this machine" } else { "this build does not have" }
+        "the program needs the backend {id}, which {}{}{reason}; use a variant of the model without it",
+        if *.known { "is not available on this machine" } else { "this build does not have" },
+        if reason.is_empty() { "" } else { ": " }
     )]
     BackendMissing {
         /// Name of the backend.
         id: &'p str,
         /// True if this build includes the backend.
         known: bool,
+        /// Reason that the backend gives; may be empty.
+        reason: &'p str,
     },
     /// A backend rejected the compiled blob of a delegate.
     #[error("backend {id}, delegate {index}: {error}")]

@@ -409,7 +409,13 @@ fn delegate<'a>(
     let id = delegate.id;
     let backend = context.backends.iter().find(|backend| backend.name() == id);
     let Some(backend) = backend.filter(|backend| backend.is_available()) else {
-        diagnostics.problem(Problem::BackendMissing { id, known: backend.is_some() });
+        #[cfg(feature = "alloc")]
+        let told = backend.and_then(|backend| backend.unavailable()).unwrap_or_default();
+        #[cfg(feature = "alloc")]
+        let reason = told.as_str();
+        #[cfg(not(feature = "alloc"))]
+        let reason = "";
+        diagnostics.problem(Problem::BackendMissing { id, known: backend.is_some(), reason });
         return None;
     };
     // Several delegates may share a blob, and each initializes it.

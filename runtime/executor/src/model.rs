@@ -48,6 +48,9 @@ pub struct ModelOptions {
     /// if it does not exist, and has one file for each model and processor. A file may be deleted
     /// at any time, but not written in place (see [`FileAccess::Map`]).
     pub weight_cache: Option<Arc<Path>>,
+    /// Folder with the variants of model packages that were measured as the fastest on this machine
+    /// (`afferent model bench`). Without it, the first variant that can run is loaded.
+    pub variant_choices: Option<Arc<Path>>,
 }
 
 impl afferent_core::Service for ModelOptions {
@@ -66,6 +69,7 @@ impl ModelOptions {
             workers: None,
             file_access: FileAccess::Map,
             weight_cache: None,
+            variant_choices: None,
         }
     }
 
@@ -81,6 +85,12 @@ impl ModelOptions {
     #[must_use]
     pub fn with_backends(self, backends: impl IntoIterator<Item = Arc<dyn Backend>>) -> Self {
         Self { backends: backends.into_iter().collect(), ..self }
+    }
+
+    /// Reason why the backend `name` cannot run on this machine, if it is in the list and tells one.
+    pub fn unavailable(&self, name: &str) -> Option<String> {
+        let mut backends = self.backends.iter().filter(|backend| backend.name() == name);
+        backends.find_map(|backend| backend.unavailable())
     }
 
     /// True if the backend `name` is in the list and can run on this machine.

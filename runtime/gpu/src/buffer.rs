@@ -46,7 +46,7 @@ impl Device {
         let size = size.filter(|size| *size <= limit).ok_or(too_large)?;
         let descriptor = BufferDescriptor { label: None, size, usage, mapped_at_creation: false };
         match self.scoped(|| self.device.create_buffer(&descriptor)) {
-            Err(GpuError::OutOfMemory { .. }) => Err(GpuError::OutOfMemory { bytes: size }),
+            Err(GpuError::Exhausted) => Err(GpuError::OutOfMemory { bytes: size }),
             made => made.map(Buffer),
         }
     }

@@ -240,7 +240,7 @@ fn watch(device: &wgpu::Device, fault: &Arc<Mutex<Option<GpuError>>>) {
 
 fn describe(error: &wgpu::Error) -> GpuError {
     match error {
-        wgpu::Error::OutOfMemory { .. } => GpuError::OutOfMemory { bytes: 0 },
+        wgpu::Error::OutOfMemory { .. } => GpuError::Exhausted,
         error => GpuError::Invalid { reason: error.to_string() },
     }
 }

@@ -30,7 +30,7 @@ pub enum GpuError {
         reason: String,
     },
     /// The driver has lost the device. It stays lost until the program starts again.
-    #[error("the GPU device was lost ({reason}); restart the program")]
+    #[error("the driver lost the GPU ({reason}); restart the program")]
     Lost {
         /// Message of the driver.
         reason: String,
@@ -41,6 +41,9 @@ pub enum GpuError {
         /// Size of the buffer.
         bytes: u64,
     },
+    /// The driver has no memory for a command, whose size is not known.
+    #[error("the GPU has no more memory; close other programs or use a smaller model")]
+    Exhausted,
     /// A buffer exceeds the limit of the device.
     #[error(
         "a buffer of {bytes} bytes exceeds the {limit} bytes that a shader of this GPU can use"

@@ -6,7 +6,7 @@
 //! task: voice_activity          # checked by the node that loads the package
 //! contract: silero_vad          # inputs and outputs of the methods
 //! sample_rate: 16000            # Hz
-//! variants:                     # the first variant with an available backend is loaded
+//! variants:                     # the first with an available backend is loaded, or the fastest if measured
 //!   - {file: vad_xnnpack.pte, backend: XnnpackBackend, precision: fp32, bytes: 1, sha256: "…"}
 //!   - {file: vad_portable.pte, backend: portable, precision: fp32, bytes: 1, sha256: "…"}
 //! programs:                     # of a model with several programs, by their role
@@ -41,6 +41,7 @@
 
 mod cache;
 mod chat;
+mod choice;
 mod contract;
 mod folder;
 mod image;

@@ -73,6 +73,16 @@ pub enum PackageError {
         /// Keys that the package has.
         found: String,
     },
+    /// The package has no variant of a backend.
+    #[error("{}: no variant is for {needed}; there are variants for {found}", path.display())]
+    NoBackend {
+        /// Path of the package.
+        path: PathBuf,
+        /// Requested backend.
+        needed: String,
+        /// Backends of the variants.
+        found: String,
+    },
     /// No variant has an available backend.
     #[error("{}: no backend is available for any of {key}: {reasons}", path.display())]
     NoVariant {
@@ -192,6 +202,32 @@ impl ModelPackage {
         Err(PackageError::Task { path, found, needed: task })
     }
 
+    /// The package with the variants of `backend` only, or unchanged if it is empty. A program without
+    /// a manifest is accepted.
+    ///
+    /// # Errors
+    /// [`PackageError::NoBackend`] if it has none.
+    pub fn with_backend(mut self, backend: &str) -> Result<Self, PackageError> {
+        if backend.is_empty() || self.is_bare() {
+            return Ok(self);
+        }
+        let all = self.manifest.all_variants().map(|variant| variant.backend.clone());
+        let mut found: Vec<String> = all.collect();
+        found.sort_unstable();
+        found.dedup();
+        let programs = self.manifest.programs.values_mut();
+        for variants in programs.chain([&mut self.manifest.variants]) {
+            if variants.iter().any(|variant| variant.backend == backend) {
+                variants.retain(|variant| variant.backend == backend);
+            }
+        }
+        if found.iter().any(|found| found == backend) {
+            return Ok(self);
+        }
+        let (path, needed) = (self.folder, backend.to_owned());
+        Err(PackageError::NoBackend { path, needed, found: found.join(", ") })
+    }
+
     /// Checks that the contract of the package is `contract`, which was told from its programs. A package
     /// without a manifest has no contract and is accepted.
     ///
@@ -286,12 +322,28 @@ impl ModelPackage {
             let (path, needed) = (self.folder.clone(), key.to_owned());
             return Err(PackageError::NoProgram { path, needed, found: found.join(", ") });
         }
-        let Some(variant) = self.available(variants, options) else {
-            let reasons = variants.iter().map(|v| format!("{} needs {}", v.file, v.backend));
+        let Some(variant) = self.available(key, variants, options) else {
+            let reasons = variants.iter().map(|v| match options.unavailable(&v.backend) {
+                Some(reason) => format!("{} needs {} ({reason})", v.file, v.backend),
+                None => format!("{} needs {}", v.file, v.backend),
+            });
             let reasons = reasons.collect::<Vec<_>>().join(", ");
             let (path, key) = (self.folder.clone(), key.to_owned());
             return Err(PackageError::NoVariant { path, key, reasons });
         };
+        self.open_one(variant, options)
+    }
+
+    /// An instance of a variant, without loading a method.
+    ///
+    /// # Errors
+    /// [`PackageError::Length`], [`PackageError::Missing`], [`PackageError::Read`] and
+    /// [`PackageError::Model`].
+    pub fn open_one(
+        &self,
+        variant: &Variant,
+        options: &ModelOptions,
+    ) -> Result<Model, PackageError> {
         let path = self.program(variant)?;
         if let Some(expected) = variant.bytes {
             let metadata = fs::metadata(&path).map_err(|error| PackageError::Read {
@@ -308,25 +360,31 @@ impl ModelPackage {
         Ok(Model::new(file, options.clone()))
     }
 
-    /// First of `variants` whose backend is available.
+    /// True if the backend of a variant is available.
+    pub fn can_run(variant: &Variant, options: &ModelOptions) -> bool {
+        // The backend of a bare program is not known.
+        variant.backend.is_empty()
+            || variant.backend == Variant::PORTABLE
+            || options.has_backend(&variant.backend)
+    }
+
+    /// The remembered one of `variants`, or else the first, whose backend is available.
     fn available<'v>(
         &self,
+        key: &str,
         variants: &'v [Variant],
         options: &ModelOptions,
     ) -> Option<&'v Variant> {
-        let is_runnable = |variant: &&Variant| {
-            // The backend of a bare program is not known.
-            variant.backend.is_empty()
-                || variant.backend == Variant::PORTABLE
-                || options.has_backend(&variant.backend)
-        };
-        variants.iter().find(is_runnable)
+        let can_run = |variant: &&Variant| Self::can_run(variant, options);
+        let known = self.remembered(key, options);
+        let known = known.and_then(|file| variants.iter().find(|variant| variant.file == file));
+        known.filter(can_run).or_else(|| variants.iter().find(can_run))
     }
 
     /// First variant of each program whose backend is available: those that are loaded.
     pub fn available_variants(&self, options: &ModelOptions) -> Vec<&Variant> {
         let programs = self.manifest.all_programs();
-        programs.filter_map(|(_, variants)| self.available(variants, options)).collect()
+        programs.filter_map(|(key, variants)| self.available(&key, variants, options)).collect()
     }
 
     /// Path of the program of `variant`: in the package, or else in the cache of the user.

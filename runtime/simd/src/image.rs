@@ -19,6 +19,7 @@
 //! | `taps`, `bilinear` | sampling by transforms without rotation, a vector of pixels at a time |
 //! | `rotated`, `map`, `gather` | sampling by other transforms, and at positions of each pixel |
 //! | `filter` | antialiased sampling |
+//! | `tables` | the same for another processor |
 //! | `color` | components to normalized channels |
 //! | `element` | element types of the output |
 
@@ -35,12 +36,14 @@ mod gather;
 mod map;
 mod position;
 mod rotated;
+mod tables;
 mod taps;
 #[cfg(test)]
 mod tests;
 
 pub use element::Element;
 pub use format::{Format, Plane, Source, Yuv};
+pub use tables::{Channel, Component, Tables, Taps};
 
 use bilinear::Bilinear;
 use color::Recipe;

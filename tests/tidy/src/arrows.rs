@@ -43,6 +43,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "runtime/executor",
             "runtime/package",
             "runtime/text",
+            "runtime/gpu",
             "runtime/simd",
             "graph/core",
             "graph/messages",

@@ -24,6 +24,8 @@ mod first_word;
 mod flow;
 mod gemm;
 mod generate;
+#[cfg(feature = "gpu")]
+mod gpu;
 mod hop;
 mod image;
 mod load;
@@ -86,6 +88,8 @@ enum Command {
     Flow(flow::Options),
     Gemm(gemm::Options),
     Generate(generate::Options),
+    #[cfg(feature = "gpu")]
+    Gpu(gpu::Options),
     Hop(hop::Options),
     Image(image::Options),
     Load(load::Options),
@@ -141,6 +145,8 @@ fn main() -> anyhow::Result<()> {
         }
         Command::Gemm(options) => gemm::run(&options)?,
         Command::Generate(options) => generate::run(&options)?,
+        #[cfg(feature = "gpu")]
+        Command::Gpu(options) => gpu::run(&options)?,
         Command::Hop(options) => return show(hop::run(&options, cli.json)?, cli.update.as_deref()),
         Command::Image(options) => image::run(&options)?,
         Command::Load(options) => load::run(&options)?,

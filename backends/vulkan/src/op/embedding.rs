@@ -99,7 +99,7 @@ fn embedding_4bit(recorder: &mut Recorder<'_, '_>, call: &Call) -> OpResult {
     })
 }
 
-/// Args: table, scales, group, indices, whether table and scales are those of a linear, out.
+/// Args: table, scales, group, indices, whether the table is packed as that of a linear layer, out.
 fn embedding_q4(recorder: &mut Recorder<'_, '_>, call: &Call) -> OpResult {
     let (table, scales) = (recorder.tensor(call, 0)?, recorder.tensor(call, 1)?);
     let group = usize::try_from(recorder.int(call, 2)?).unwrap_or(0);
@@ -109,18 +109,16 @@ fn embedding_q4(recorder: &mut Recorder<'_, '_>, call: &Call) -> OpResult {
         return Err("has groups that do not divide its rows");
     }
     let groups = width / group;
-    let fits = match (is_linear, &scale_sizes[..]) {
-        (true, &[g, columns]) => g >= groups && columns >= rows,
-        (false, &[r, g]) => r >= rows && g >= groups,
-        _ => false,
+    // A table that a linear layer shares has that layer's scales, which are transposed.
+    let is_transposed = match scale_sizes[..] {
+        [r, g] if r >= rows && g >= groups => false,
+        [g, columns] if is_linear && g >= groups && columns >= rows => true,
+        _ => return Err("has scales that do not fit its table"),
     };
-    if !fits {
-        return Err("has scales that do not fit its table");
-    }
     record(recorder, call, [table, call.args[3]], [rows, width], |shader, x| {
         let (bytes, group) = (shader.u32(width / 2), shader.u32(group));
         let columns = shader.u32(scale_sizes[1]);
-        let at = if is_linear {
+        let at = if is_transposed {
             format!("k / {group} * {columns} + row")
         } else {
             format!("row * {columns} + k / {group}")

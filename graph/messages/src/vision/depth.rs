@@ -76,6 +76,19 @@ impl Depth {
         self.values.data_mut()
     }
 
+    /// Sets the size of values that are there already, also on a device. Returns false if there are
+    /// not that many.
+    ///
+    /// # Errors
+    /// [`Error::DtypeMismatch`] if they are not of `f32`.
+    pub fn reshape_values(&mut self, width: usize, height: usize) -> Result<bool, Error> {
+        if self.values.dtype() != ScalarType::Float {
+            let found = self.values.dtype();
+            return Err(Error::DtypeMismatch { expected: ScalarType::Float, found });
+        }
+        Ok(self.values.set_sizes(&[height, width]).is_ok())
+    }
+
     fn check(values: &Tensor) -> Result<(), String> {
         if values.dim_order() != [0, 1] {
             return Err("the values of a row must be adjacent".to_owned());

@@ -14,6 +14,14 @@ pub(super) struct Recipe {
     white: f32,
 }
 
+/// Arithmetic of a channel: a weighted sum of the components, and its normalization.
+pub(super) struct Row {
+    pub weights: [f32; 3],
+    pub constant: f32,
+    pub factor: f32,
+    pub offset: f32,
+}
+
 /// Arithmetic of a channel: a value from the components, its limits, and its normalization.
 #[derive(Debug, Clone, Copy)]
 struct Channel {
@@ -52,6 +60,18 @@ impl Recipe {
             Channel { value, high, factor, offset, pad }
         });
         Self { channels, white }
+    }
+
+    /// Arithmetic of channel `channel` as a weighted sum.
+    pub(super) fn row(&self, channel: usize) -> Row {
+        let Channel { value, factor, offset, .. } = self.channels[channel];
+        let (weights, constant) = match value {
+            Value::Component(at) => {
+                (std::array::from_fn(|other| if other == at { 1.0 } else { 0.0 }), 0.0)
+            }
+            Value::Sum(weights, constant) => (weights, constant),
+        };
+        Row { weights, constant, factor, offset }
     }
 
     /// Normalized padding of channel `channel`.

@@ -21,7 +21,7 @@ pub(super) struct Filter {
 
 /// Weights of consecutive source values, for each output pixel in the source.
 #[derive(Debug, Clone)]
-struct Weights {
+pub(super) struct Weights {
     /// Index of the first value.
     starts: Vec<usize>,
     /// End of the weights of the pixel.
@@ -32,7 +32,7 @@ struct Weights {
 impl Weights {
     /// Weights of the filter around `centers`, in a source of `size` pixels; each `1 << shift` pixels
     /// share a value.
-    fn new(
+    pub(super) fn new(
         centers: impl Iterator<Item = f64>,
         scale: f64,
         size: usize,
@@ -61,6 +61,11 @@ impl Weights {
             all.ends.push(all.weights.len());
         }
         all
+    }
+
+    pub(super) fn into_taps(self) -> super::tables::Taps {
+        let Self { starts, ends, weights } = self;
+        super::tables::Taps { starts, ends, weights }
     }
 
     /// Index of the first value of pixel `at`, and the weights.

@@ -3,7 +3,7 @@
 #![expect(clippy::print_stdout, reason = "a skipped test says so")]
 
 use afferent_backend_vulkan::Vulkan;
-use afferent_core::{ScalarType, Tensor};
+use afferent_core::{Backend, ScalarType, Tensor};
 use afferent_gpu::{Counts, Gpu, GpuOptions};
 use afferent_runtime::{Input, Model, ModelFile, ModelOptions};
 
@@ -86,6 +86,17 @@ fn an_edge_between_two_programs_reads_nothing_back() {
         }
     }
     assert_eq!((device.counts() - before).readbacks, 8);
+}
+
+/// Runs a program and compares its result with that of a device that nothing else used.
+pub(super) fn still_works(backend: impl Backend + 'static) {
+    let Some(mut fresh) = Chain::open(false) else { return };
+    let options = ModelOptions::new(afferent_kernels::KERNELS).with_backend(backend);
+    let mut model = Model::new(fresh.first.file().clone(), options);
+    let given = input(3);
+    let outputs = model.run("forward", &[Input::from(&given)]).expect("runs");
+    let found = outputs.tensor(0).expect("an output");
+    assert_eq!(found.data::<f32>(), fresh.run(&given)[0].data::<f32>());
 }
 
 /// A program on another device, or of the host, gets the elements from the host.
