@@ -194,7 +194,9 @@ impl Tensor {
             let reason = "the sizes do not match the number of elements";
             return Err(Error::InvalidTensor { reason });
         }
-        if !self.dim_order.is_sorted() {
+        // The position of a dimension of size 1 has no effect.
+        let has_steps = |dim: &&u8| self.sizes.get(usize::from(**dim)) != Some(&1);
+        if !self.dim_order.iter().filter(has_steps).is_sorted() {
             return Err(Error::InvalidTensor { reason: "the tensor is not row-major" });
         }
         self.dim_order.clear();

@@ -46,7 +46,7 @@ impl ModelPackage {
     }
 
     /// File with the choices for this package on this machine. Its name holds both, so a changed
-    /// package or processor is measured anew.
+    /// package or processor is measured again.
     fn choices(&self, options: &ModelOptions) -> Option<PathBuf> {
         let folder = options.variant_choices.as_deref()?;
         let mut identity = format!("{}\n{}\n", machine(), self.manifest.name);
@@ -126,7 +126,7 @@ mod tests {
         first.remember("variants", "a.pte", &options).unwrap().unwrap();
         assert_eq!(file(&first, &options), "a.pte");
         assert_eq!(first.remembered("programs.encoder", &options).as_deref(), Some("e.pte"));
-        // A changed package is measured anew.
+        // A changed package is measured again.
         assert_eq!(package(&folder, 8).remembered("variants", &options), None);
         // A requested backend wins.
         let only = package(&folder, 7).with_backend("Any").unwrap();

@@ -18,6 +18,7 @@ const LARGE: &[(&str, &str)] = &[
     ("pipelines/assets/other_speech.wav", "a minute of speech for false alarm tests"),
     ("pipelines/models/asr/asr_xnnpack.pte", "a speech recognizer with 1.1 million parameters"),
     ("pipelines/models/captioner/captioner_int8.pte", "a detector and a decoder of answers"),
+    ("pipelines/models/depth/depth_vulkan.pte", "a network of depth in f16 for the GPU"),
     ("pipelines/models/llm/llm_8da4w.pte", "weights of a language model, 4 bits"),
     ("pipelines/models/objects/objects_xnnpack.pte", "a detector of eight classes"),
     ("pipelines/models/palm/palm_xnnpack.pte", "a palm detector, less exact in int8"),

@@ -229,7 +229,9 @@ mod tests {
                 Format::Nv12 => [64, 64, 0],
                 _ => [64, 32, 32],
             };
+            let used = strides.iter().filter(|stride| **stride > 0).count();
             let planes = strides.map(|row_stride| Plane { bytes: &bytes, row_stride });
+            let planes = &planes[..used];
             for sampling in [
                 Sampling::Nearest,
                 Sampling::Bilinear,
@@ -240,10 +242,10 @@ mod tests {
                 let to_source = [[64.0 / 21.0, 0.0, 0.0], [0.0, 64.0 / 21.0, -2.5]];
                 let mut plan = Plan::new(source, target, to_source, sampling).unwrap();
                 let mut expected = vec![0.0_f32; 21 * 17 * 3];
-                plan.run(Isa::best(), &planes, &mut expected).unwrap();
+                plan.run(Isa::best(), planes, &mut expected).unwrap();
                 let tables = Tables::new(source, target, to_source, sampling).unwrap();
                 for (at, (a, b)) in
-                    apply(&tables, &target, &planes).iter().zip(&expected).enumerate()
+                    apply(&tables, &target, planes).iter().zip(&expected).enumerate()
                 {
                     assert!((a - b).abs() < 2e-3, "{format:?} {sampling:?} {at}: {a}, not {b}");
                 }
