@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use afferent_core::{Args, Error, ForeignBytes, ScalarType, TensorSlot};
+use afferent_core::{Args, Error, ForeignBytes, ScalarType, TensorSlot, is_row_major};
 use afferent_gpu::{Buffer, Device, DeviceMemory, Gpu};
 
 use crate::{
@@ -56,7 +56,7 @@ impl Exchange {
     ) -> bool {
         let elements = slot.device_elements();
         let elements = elements.filter(|_| is_direct(slot.dtype(), ty));
-        let elements = elements.filter(|_| slot.dim_order().is_sorted());
+        let elements = elements.filter(|_| is_row_major(slot.sizes(), slot.dim_order()));
         let buffer = elements.and_then(|elements| DeviceMemory::buffer_of(elements, gpu));
         let Some((elements, buffer)) = elements.zip(buffer) else { return false };
         self.buffers.push((root, buffer.clone()));
@@ -80,7 +80,7 @@ impl Exchange {
         let is_possible = out.wants_device()
             && numel > 0
             && is_direct(out.dtype(), ty)
-            && out.is_contiguous()
+            && is_row_major(out.sizes(), out.dim_order())
             && sizes.len() == out.rank();
         if !is_possible {
             return Ok(false);

@@ -67,7 +67,8 @@ pub use scalar_type::{Bool, Element, ScalarType};
 #[cfg(feature = "alloc")]
 pub use services::{Service, ServiceMissing, Services};
 pub use shape::{
-    CONTIGUOUS_DIM_ORDER, Dims, MAX_DIMS, broadcast_shapes, dims_equal, is_dim_order, numel,
+    CONTIGUOUS_DIM_ORDER, Dims, MAX_DIMS, broadcast_shapes, dims_equal, is_dim_order, is_row_major,
+    numel,
 };
 #[cfg(feature = "alloc")]
 pub use slot::Residence;

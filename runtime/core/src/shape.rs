@@ -150,6 +150,20 @@ pub fn broadcast_shapes(a: &[usize], b: &[usize]) -> Option<Dims> {
     Some(out)
 }
 
+/// Returns true if elements in `dim_order` are in row-major order. The position of a dimension of size 1
+/// has no effect.
+///
+/// ```
+/// use afferent_core::is_row_major;
+///
+/// assert!(is_row_major(&[1, 1, 64, 80], &[0, 2, 1, 3]));
+/// assert!(!is_row_major(&[1, 3, 64, 80], &[0, 2, 1, 3]));
+/// ```
+pub fn is_row_major(sizes: &[usize], dim_order: &[u8]) -> bool {
+    let has_steps = |dim: &&u8| sizes.get(usize::from(**dim)) != Some(&1);
+    dim_order.iter().filter(has_steps).is_sorted()
+}
+
 /// Returns true if `order` is a permutation of the dimensions `0..rank`.
 pub fn is_dim_order(order: &[u8], rank: usize) -> bool {
     if rank > MAX_DIMS || order.len() != rank {

@@ -5,7 +5,7 @@ use alloc::{vec, vec::Vec};
 use crate::{
     AlignedBytes, CONTIGUOUS_DIM_ORDER, Element, Error, ForeignBytes, ScalarType, TensorView,
     numel,
-    shape::{MAX_DIMS, is_dim_order},
+    shape::{MAX_DIMS, is_dim_order, is_row_major},
     view::check_parts,
 };
 
@@ -194,9 +194,7 @@ impl Tensor {
             let reason = "the sizes do not match the number of elements";
             return Err(Error::InvalidTensor { reason });
         }
-        // The position of a dimension of size 1 has no effect.
-        let has_steps = |dim: &&u8| self.sizes.get(usize::from(**dim)) != Some(&1);
-        if !self.dim_order.iter().filter(has_steps).is_sorted() {
+        if !is_row_major(&self.sizes, &self.dim_order) {
             return Err(Error::InvalidTensor { reason: "the tensor is not row-major" });
         }
         self.dim_order.clear();
