@@ -1,6 +1,6 @@
 //! Tensors to NumPy arrays and back.
 
-use afferent_core::{ScalarType, Tensor, TensorView};
+use afferent_core::{Dims, ScalarType, Tensor, TensorView};
 use afferent_runtime::Input;
 use bytemuck::{NoUninit, Pod};
 use half::{bf16, f16};
@@ -318,19 +318,7 @@ fn scalar(value: &Bound<'_, PyAny>) -> PyResult<Input<'static>> {
     Err(error::argument(format!("a {ty}, but the method takes a number or None here")))
 }
 
-/// Bytes from one element to the next of a row-major array.
-pub(crate) fn row_major(shape: &[usize], element: usize) -> Vec<usize> {
-    let order: Vec<u8> = (0..shape.len()).map(|dim| dim as u8).collect();
-    strides(shape, &order, element)
-}
-
 /// Bytes from one element to the next of an array in `dim_order`.
 pub(crate) fn strides(shape: &[usize], dim_order: &[u8], element: usize) -> Vec<usize> {
-    let mut strides = vec![0; shape.len()];
-    let mut step = element;
-    for dim in dim_order.iter().rev() {
-        strides[usize::from(*dim)] = step;
-        step *= shape[usize::from(*dim)];
-    }
-    strides
+    Dims::strides(shape, dim_order).iter().map(|stride| stride * element).collect()
 }

@@ -6,9 +6,9 @@ use std::{
     sync::{Mutex, OnceLock},
 };
 
-use afferent_core::AlignedBytes;
+use afferent_core::{AlignedBytes, CONTIGUOUS_DIM_ORDER};
 use afferent_graph::{AnyPayload, Dynamic, Header, Packet, PayloadType, Timestamp, WireCodec};
-use afferent_messages::PAYLOADS;
+use afferent_messages::{PAYLOADS, payload_type};
 use pyo3::{
     exceptions::PyAttributeError,
     prelude::*,
@@ -16,7 +16,7 @@ use pyo3::{
 };
 
 use crate::{
-    array::{Argument, Memory, row_major, strides},
+    array::{Argument, Memory, strides},
     error, fields,
     layout::{Layout, Scalar},
     lock,
@@ -45,10 +45,8 @@ pub(crate) fn described(name: &str) -> Option<&'static Described> {
 
 /// The payload type `name`, or an error with those that exist.
 pub(crate) fn need(name: &str) -> PyResult<&'static Described> {
-    described(name).ok_or_else(|| {
-        let names: Vec<_> = PAYLOADS.iter().map(|ty| &*ty.name).collect();
-        error::message(format!("there is no payload type {name:?}; there are {}", names.join(", ")))
-    })
+    let ty = payload_type(name).map_err(error::message)?;
+    described(&ty.name).ok_or_else(|| error::message(format!("{name} has no fields for Python")))
 }
 
 /// Names of the payload types, with the definitions of their fields.
@@ -287,7 +285,7 @@ fn shape(
         let sizes: Vec<usize> = sizes.extract()?;
         let strides = match get("dim_order")? {
             Some(order) => strides(&sizes, &order.extract::<Vec<u8>>()?, scalar.size()),
-            None => row_major(&sizes, scalar.size()),
+            None => strides(&sizes, &CONTIGUOUS_DIM_ORDER, scalar.size()),
         };
         return Ok((sizes, strides));
     }

@@ -61,7 +61,7 @@ struct Ports {
     outputs: Vec<&'static Described>,
 }
 
-/// What has arrived and was not read yet.
+/// Messages that were not read yet.
 #[derive(Default)]
 struct Arrivals {
     state: Mutex<ArrivalState>,

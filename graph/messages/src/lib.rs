@@ -106,3 +106,14 @@ pub const PAYLOADS: &[PayloadType] = &[
     PayloadType::of::<TurnEvent>(),
     PayloadType::of::<Word>(),
 ];
+
+/// The payload type `name` of [`PAYLOADS`].
+///
+/// # Errors
+/// That there is none, with the names of all.
+pub fn payload_type(name: &str) -> Result<&'static PayloadType, String> {
+    PAYLOADS.iter().find(|ty| *ty.name == *name).ok_or_else(|| {
+        let names: Vec<_> = PAYLOADS.iter().map(|ty| &*ty.name).collect();
+        format!("there is no payload type {name:?}; there are {}", names.join(", "))
+    })
+}

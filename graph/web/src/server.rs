@@ -22,7 +22,7 @@ const MAX_CONNECTIONS: usize = 64;
 /// Longest wait for a client.
 const LIMIT: Duration = Duration::from_secs(5);
 
-/// What a server serves. Called on the threads of connections.
+/// Pages and WebSockets of a server. Called on the threads of connections.
 pub trait Site: Send + Sync + 'static {
     /// The page at the path of `request`; `None` if there is none.
     fn page(&self, request: &Request) -> Option<Page>;

@@ -72,7 +72,7 @@ const ROWS: usize = 4;
 /// Values of an input of a block, and the past inputs that it takes.
 const WIDTH: usize = 128;
 const TAPS: usize = 4;
-/// Of each block: runs from one past input to the next.
+/// Runs from one past input to the next, for each block.
 const DILATIONS: [usize; 5] = [1, 1, 2, 2, 4];
 const PAST_ROWS: usize = TAPS * (1 + 1 + 2 + 2 + 4);
 /// Zero of the inputs of blocks, which are outputs of ReLU.

@@ -218,7 +218,7 @@ static LOGARITHMS: [u32; 65] = {
 /// Weight one of a bin in a band.
 const ONE: u64 = 1 << 15;
 
-/// Of each bin: the band whose filter rises there, and its weight with 15 fraction bits. The filter
+/// Band whose filter rises at a bin, and its weight with 15 fraction bits, for each bin. The filter
 /// of the band before it falls; both weights have the sum [`ONE`].
 static WEIGHTS: [(u8, u16); BINS[1] - BINS[0]] = {
     let mut table = [(0, 0); BINS[1] - BINS[0]];

@@ -10,7 +10,6 @@ use afferent_graph::{
     Cx, DynNode, NodeDef, NodeError, NodeFactory, NodeSpec, OpenCx, Packet, ParamKind, ParamSpec,
     ParamValue, ParamValues, PayloadType, PortId, PortKind, PortSpec, Service, Timestamp,
 };
-use afferent_messages::PAYLOADS;
 use crossbeam::channel::{Receiver, SendTimeoutError, Sender, TryRecvError, bounded};
 
 /// Source that sends the packets of the program which runs the graph.
@@ -159,14 +158,8 @@ impl AppSource {
 /// The payload type that the parameter `type` names.
 fn payload_type(params: &ParamValues) -> Result<Option<&'static PayloadType>, NodeError> {
     let Some(ParamValue::Text(name)) = params.get("type") else { return Ok(None) };
-    let found = PAYLOADS.iter().find(|ty| *ty.name == **name);
-    found.map(Some).ok_or_else(|| {
-        let names: Vec<_> = PAYLOADS.iter().map(|ty| &*ty.name).collect();
-        NodeError::InvalidParam {
-            name: "type".into(),
-            reason: format!("there is no payload type {name:?}; there are {}", names.join(", ")),
-        }
-    })
+    let found = afferent_messages::payload_type(name);
+    found.map(Some).map_err(|reason| NodeError::InvalidParam { name: "type".into(), reason })
 }
 
 impl NodeFactory for AppSource {
@@ -252,7 +245,7 @@ mod tests {
         let send = |node, packet| inputs.send(node, packet, false, wait).map_err(|e| e.to_string());
         let refused = |result: Result<(), String>, text| assert_eq!(result.unwrap_err(), text);
         refused(send("ear", packet("")), "the graph has no node ear of kind app_source; it has ");
-        let ty = PAYLOADS.iter().find(|ty| ty.name == "text/Text").unwrap();
+        let ty = afferent_messages::payload_type("text/Text").unwrap();
         let receiver = inputs.open("say", ty);
         let word = Packet::new(afferent_messages::Word::default(), Header::default());
         refused(send("say", word), "node say sends text/Text, not speech/Word");

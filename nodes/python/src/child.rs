@@ -40,7 +40,7 @@ pub(crate) struct NodeProcess {
     frame: Vec<u8>,
 }
 
-/// What the process has sent.
+/// Message of the process.
 pub(crate) enum Arrival {
     /// A packet of the output at index `output`.
     Packet { output: usize, header: Header, meta: Vec<u8>, bulk: ForeignBytes },
@@ -69,7 +69,7 @@ impl Inbox for Arrivals {
             }
             other => return Err(format!("a node does not send {other:?}")),
         };
-        // What arrives after the node was closed is not read.
+        // Messages after the end of the node are not read.
         let _ = self.sender.send(arrival);
         Ok(())
     }

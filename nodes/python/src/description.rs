@@ -12,8 +12,8 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use afferent_graph::{NodeError, ParamKind, ParamSpec, PayloadType, PortKind, PortSpec};
-use afferent_messages::PAYLOADS;
+use afferent_graph::{NodeError, ParamKind, ParamSpec, PortKind, PortSpec};
+use afferent_messages::payload_type;
 use serde::Deserialize;
 
 /// Longest time that a file may take to be imported.
@@ -30,7 +30,7 @@ pub(crate) struct Source {
     pub(crate) python: OsString,
 }
 
-/// What a Python file says about its node.
+/// Ports and parameters of a node, as its Python file declares them.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct Description {
     /// Version of the Python package.
@@ -168,24 +168,15 @@ pub(crate) fn default_python() -> OsString {
 /// Text of an output of a process.
 fn read(mut from: impl Read) -> String {
     let mut bytes = Vec::new();
-    // What was read before an error is reported.
+    // The text up to an error is reported.
     let _ = from.read_to_end(&mut bytes);
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// The payload type `name`.
-pub(crate) fn payload_type(name: &str) -> Option<&'static PayloadType> {
-    PAYLOADS.iter().find(|ty| *ty.name == *name)
-}
-
 impl PortText {
     pub(crate) fn spec(&self, source: &Source, kind: PortKind) -> Result<PortSpec, NodeError> {
-        let ty = payload_type(&self.ty).ok_or_else(|| {
-            let names: Vec<_> = PAYLOADS.iter().map(|ty| &*ty.name).collect();
-            let (name, ty) = (&self.name, &self.ty);
-            let names = names.join(", ");
-            source.error(format!("port {name}: there is no payload type {ty:?}; there are {names}"))
-        })?;
+        let ty = payload_type(&self.ty)
+            .map_err(|reason| source.error(format!("port {}: {reason}", self.name)))?;
         let (help, optional) = (self.help.as_str().into(), self.optional);
         Ok(PortSpec { help, optional, ..PortSpec::new(kind, &self.name, ty) })
     }

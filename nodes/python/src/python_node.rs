@@ -192,7 +192,7 @@ fn layouts(spec: &NodeSpec) -> serde_json::Value {
     serde_json::Value::Object(ports.filter_map(layout).collect())
 }
 
-/// What is needed to start the process.
+/// Data for the start of the process.
 struct Opening {
     name: String,
     /// First message to the process.

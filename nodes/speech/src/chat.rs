@@ -9,7 +9,10 @@ use afferent_graph::{Cx, Node, NodeError, OpenCx, Port, Timestamp, Weight, param
 use afferent_messages::{Played, Text, ToolMessage, Word};
 use serde_json::{Map, Value, json};
 
-use crate::{heard_words::HeardWords, llm::History};
+use crate::{
+    heard_words::{HeardWords, first_words},
+    llm::History,
+};
 use events::{CallPart, Event};
 use request::{Arrival, Endpoint, Request};
 
@@ -107,11 +110,6 @@ ports! {
     }
 }
 
-/// The first `count` words of `text`.
-fn first_words(text: &str, count: usize) -> String {
-    text.split_whitespace().take(count).collect::<Vec<_>>().join(" ")
-}
-
 impl Chat {
     fn turn(&self) -> u64 {
         self.turns.back().map_or(0, |turn| turn.number)
@@ -142,8 +140,8 @@ impl Chat {
         };
         let answer = std::mem::take(&mut turn.answer);
         let kept = match self.params.history {
-            History::Said => answer.clone(),
-            History::Heard => first_words(&answer, self.heard.count()),
+            History::Said => &answer,
+            History::Heard => first_words(&answer, self.heard.count()).trim(),
         };
         // A complete answer is there already.
         if turn.messages.last().is_some_and(|last| last["role"] == "assistant") {

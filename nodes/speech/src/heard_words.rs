@@ -41,6 +41,17 @@ impl HeardWords {
     }
 }
 
+/// The first `count` words of `text`, with the whitespace before them.
+pub(crate) fn first_words(text: &str, count: usize) -> &str {
+    let mut words = text.split_whitespace();
+    match count.checked_sub(1).and_then(|last| words.nth(last)) {
+        // The word is a slice of `text`, so the difference of the addresses is its offset.
+        Some(word) => &text[..word.as_ptr().addr() - text.as_ptr().addr() + word.len()],
+        None if count == 0 => "",
+        None => text,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

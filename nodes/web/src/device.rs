@@ -39,9 +39,9 @@ impl Kind {
 /// A device that a page may offer.
 pub(crate) struct Device {
     kind: Kind,
-    /// What the page needs to know, besides the kind.
+    /// Settings for the page.
     settings: Value,
-    /// What the client sends.
+    /// Queue of the messages of the client.
     inbox: SyncSender<Vec<u8>>,
     lost: AtomicU64,
     client: Mutex<Client>,

@@ -35,7 +35,7 @@ pub(super) struct Endpoint {
     pub(super) retries: u32,
 }
 
-/// What a request has brought.
+/// Part of the answer to a request, or its failure.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Arrival {
     /// Part of the answer.
@@ -146,7 +146,7 @@ fn answer(
             Ok(0) => Some(Event::End),
             Ok(_) => read_line(&String::from_utf8_lossy(&line)),
             Err(error) => {
-                // What has arrived before is part of the answer.
+                // The parts before the error belong to the answer.
                 let _ = sender.send(Arrival::Failed(format!("{url}: {error}")));
                 return Ok(());
             }

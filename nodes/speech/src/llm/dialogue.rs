@@ -17,6 +17,7 @@ use super::{
     template::ChatTemplate,
     tool_json::{format_result, parse_call},
 };
+use crate::heard_words::first_words;
 
 /// Output of a model.
 #[derive(Debug, Clone, PartialEq)]
@@ -463,17 +464,6 @@ impl Answer {
         }
         let said = if is_start { said.trim_start().to_owned() } else { said };
         (said, thought)
-    }
-}
-
-/// The first `count` words of `text`, with the whitespace before them.
-fn first_words(text: &str, count: usize) -> &str {
-    let mut words = text.split_whitespace();
-    match count.checked_sub(1).and_then(|last| words.nth(last)) {
-        // The word is a slice of `text`, so the difference of the addresses is its offset.
-        Some(word) => &text[..word.as_ptr().addr() - text.as_ptr().addr() + word.len()],
-        None if count == 0 => "",
-        None => text,
     }
 }
 
