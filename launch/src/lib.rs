@@ -140,26 +140,25 @@ impl App {
     }
 
     fn run(self, command: Command) -> anyhow::Result<ExitCode> {
-        let app = self;
         match command {
-            Command::Run(args) => run::run(app, &args),
-            Command::Replay(args) => replay::replay(app, &args),
+            Command::Run(args) => run::run(self, &args),
+            Command::Replay(args) => replay::replay(self, &args),
             Command::Merge(args) => merge::run(&args),
-            Command::Keys(args) => keys::keys(app, &args),
-            Command::Up(args) => up::up(app, &args),
-            Command::Models(args) => models::models(app, &args),
-            Command::Test(args) => test::test(&app, &args),
+            Command::Keys(args) => keys::keys(self, &args),
+            Command::Up(args) => up::up(self, &args),
+            Command::Models(args) => models::models(self, &args),
+            Command::Test(args) => test::test(&self, &args),
             Command::Top(args) => top::top(&args),
-            Command::Check(args) => graph_file::check(app, &args),
-            Command::Graph(args) => graph_file::draw(app, &args),
-            Command::Nodes(args) => nodes::nodes(&app, &args),
+            Command::Check(args) => graph_file::check(self, &args),
+            Command::Graph(args) => graph_file::draw(self, &args),
+            Command::Nodes(args) => nodes::nodes(&self, &args),
             Command::Devices(args) => devices::devices(&args),
-            Command::Doctor => doctor::doctor(&app),
-            Command::New(command) => new::new(&app, &command),
-            Command::Package(args) => package::package(&app, &args),
+            Command::Doctor => doctor::doctor(&self),
+            Command::New(command) => new::new(&self, &command),
+            Command::Package(args) => package::package(&self, &args),
             #[cfg(feature = "scene-memory")]
             Command::Memory(args) => memory::memory(&args),
-            Command::Model(command) => model::model(&app, &command),
+            Command::Model(command) => model::model(&self, &command),
         }
     }
 }

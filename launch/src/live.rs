@@ -41,8 +41,8 @@ const FIGURES_EVERY: Duration = Duration::from_millis(500);
 const PATIENCE: Duration = Duration::from_millis(100);
 /// Least time between two images of an output.
 const IMAGES_EVERY: Duration = Duration::from_millis(200);
-/// Least time between two packets of another output with many, such as an IMU.
-const OTHERS_EVERY: Duration = Duration::from_millis(15);
+/// Least time between two measurements of an output.
+const MEASUREMENTS_EVERY: Duration = Duration::from_millis(15);
 /// Packets of an output that the view may hold.
 const HELD: usize = 4;
 /// Longest side of an image, in pixels.
@@ -101,14 +101,7 @@ impl Live {
         let (mut names, mut outputs) = (Vec::new(), HashMap::<String, Vec<Output>>::new());
         for node in &graph.nodes {
             for port in &node.def.outputs {
-                let every = match &*port.ty {
-                    "vision/Image" => IMAGES_EVERY,
-                    "audio/Block" | "text/Text" | "speech/Transcript" | "speech/Event" => {
-                        Duration::ZERO
-                    }
-                    _ => OTHERS_EVERY,
-                };
-                let every = i64::try_from(every.as_nanos()).unwrap_or(i64::MAX);
+                let every = i64::try_from(least_time(&port.ty).as_nanos()).unwrap_or(i64::MAX);
                 let (index, port) = (names.len(), port.name.to_string());
                 names.push((node.name.clone(), port.clone()));
                 let output = Output { index, port, last: AtomicI64::new(i64::MIN), every };
@@ -160,6 +153,22 @@ impl Live {
 
     fn tell_json(&self, value: &Value) {
         self.tell(Message::Text(value.to_string()));
+    }
+}
+
+/// Least time between two packets of an output of type `ty` that pages see. Those between are skipped:
+/// the next one replaces them. Events are never skipped.
+fn least_time(ty: &str) -> Duration {
+    match ty {
+        "vision/Image" => IMAGES_EVERY,
+        "audio/Played"
+        | "signal/Features"
+        | "spatial/Imu"
+        | "spatial/Orientation"
+        | "spatial/PointCloud"
+        | "spatial/Pose"
+        | "spatial/Transforms" => MEASUREMENTS_EVERY,
+        _ => Duration::ZERO,
     }
 }
 
