@@ -18,6 +18,7 @@
 mod app;
 mod devices;
 mod doctor;
+mod foxglove;
 mod graph_file;
 mod keys;
 mod live;

@@ -356,6 +356,10 @@ fn scene(update: &SceneUpdate) -> Value {
 }
 
 impl LiveView for Live {
+    fn path(&self) -> &'static str {
+        "/live"
+    }
+
     fn talk(&self, _: &Request, mut socket: Socket, stops: &AtomicBool) {
         if socket.send_text(&self.graph).is_err() {
             return;

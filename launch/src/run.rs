@@ -20,6 +20,7 @@ use clap::Args;
 
 use crate::{
     App,
+    foxglove::{self, Foxglove},
     graph_file::GraphFile,
     live::{self, Live},
     log,
@@ -80,6 +81,13 @@ pub(crate) struct RunArgs {
         default_missing_value = live::ADDRESS
     )]
     live: Option<String>,
+    /// Let pages of this origin connect to the live view, such as https://app.foxglove.dev; may be given
+    /// several times
+    #[arg(long, value_name = "ORIGIN", requires = "live")]
+    allow_origin: Vec<String>,
+    /// Let nodes in Python take changes of their files while the graph runs
+    #[arg(long)]
+    watch: bool,
     /// Use a virtual clock: paced sources run as fast as the machine can, and the result is the
     /// same in every run
     #[arg(long = "virtual")]
@@ -108,6 +116,9 @@ pub(crate) fn run(app: App, args: &RunArgs) -> anyhow::Result<ExitCode> {
     if args.json {
         print_json(&mut checked.graph);
     }
+    if args.watch {
+        watch(&mut checked.graph)?;
+    }
     check_outputs(args, &checked)?;
     // Output that cannot be served or written is an error before the graph starts.
     // The main process serves and reports for all.
@@ -123,7 +134,8 @@ pub(crate) fn run(app: App, args: &RunArgs) -> anyhow::Result<ExitCode> {
     let start = clock.session_start();
     let start = spread.as_ref().map_or(Ok(start), |spread| spread.session_start(start))?;
     let app = app.service(start);
-    let web = args.live.as_deref().map_or_else(Web::default, Web::new);
+    let bind = args.live.as_deref().unwrap_or(live::ADDRESS);
+    let web = Web::with_origins(bind, args.allow_origin.clone());
     let app = app.service(web.clone());
     let witnesses = Witnesses::new(args, &checked, start, &role)?;
     let options = RunOptions {
@@ -136,11 +148,15 @@ pub(crate) fn run(app: App, args: &RunArgs) -> anyhow::Result<ExitCode> {
     };
     // The page is served before the first packet, and an address that is taken is an error.
     let page = witnesses.live.as_ref().map(|live| web.show(live.clone())).transpose()?;
+    if let Some(foxglove) = &witnesses.foxglove {
+        web.show(foxglove.clone())?;
+    }
     let running =
         Running::start(&app, &checked.graph, options, spread, start, witnesses.waterfall.as_ref())?;
     if let (Some(live), Some(address)) = (&witnesses.live, page) {
         live.read_figures_by(running.read_figures());
         log::progress(format_args!("live view at http://{address}/"));
+        log::progress(format_args!("for Foxglove: ws://{address}{}", foxglove::PATH));
     }
     let ran = drive(running, listener, is_main);
     let is_recorded = witnesses.finish();
@@ -180,6 +196,17 @@ fn print_json(graph: &mut CheckedGraph) {
     for node in graph.nodes.iter_mut().filter(is_printed) {
         node.params.insert("format".to_owned(), ParamValue::Text("json".to_owned()));
     }
+}
+
+/// Lets the nodes in Python take changes of their files.
+fn watch(graph: &mut CheckedGraph) -> anyhow::Result<()> {
+    let mut nodes: Vec<_> =
+        graph.nodes.iter_mut().filter(|node| *node.def.name == *"python").collect();
+    ensure!(!nodes.is_empty(), "--watch: the graph has no node in Python");
+    for node in &mut nodes {
+        node.params.insert("reload".to_owned(), ParamValue::Bool(true));
+    }
+    Ok(())
 }
 
 /// Waits for the end of `session`; returns the report, and true if nodes failed.
@@ -280,6 +307,7 @@ struct Witnesses {
     trace: Option<(PathBuf, Arc<TraceFile>)>,
     waterfall: Option<Arc<Waterfall>>,
     live: Option<Arc<Live>>,
+    foxglove: Option<Arc<Foxglove>>,
 }
 
 impl Witnesses {
@@ -313,8 +341,10 @@ impl Witnesses {
         let waterfall = Waterfall::new(graph);
         let is_shown = args.live.is_some() && role.is_main();
         let live = is_shown.then(|| Live::start(graph, waterfall.clone())).transpose()?;
+        let foxglove = is_shown.then(|| Foxglove::start(graph, start)).transpose()?;
         Ok(Self {
             live,
+            foxglove,
             recorder: args.record.as_ref().map(record).transpose()?,
             trace: args.trace.as_ref().map(trace).transpose()?,
             waterfall,
@@ -326,7 +356,8 @@ impl Witnesses {
         let trace = self.trace.iter().map(|(_, trace)| trace.clone() as Arc<dyn Observer>);
         let waterfall = self.waterfall.iter().map(|times| times.clone() as Arc<dyn Observer>);
         let live = self.live.iter().map(|live| live.clone() as Arc<dyn Observer>);
-        recorder.chain(trace).chain(waterfall).chain(live).collect()
+        let foxglove = self.foxglove.iter().map(|channels| channels.clone() as Arc<dyn Observer>);
+        recorder.chain(trace).chain(waterfall).chain(live).chain(foxglove).collect()
     }
 
     /// Closes the files and prints their contents to standard error. Returns false if one of them

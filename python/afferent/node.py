@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from typing import Any, Optional, Union
 
-from ._afferent import Message
+import numpy as np
+
+from ._afferent import Memory, Message
 from .messages import image_fields
 
 __all__ = ["Context", "In", "Node", "Out", "Param"]
@@ -147,6 +149,17 @@ def _written(value: Any) -> Optional[str]:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
+def _make_read_only(value: Any) -> None:
+    """Makes an array read-only, if it is one of `Context.empty` that has been sent."""
+    arrays = []
+    while isinstance(value, np.ndarray):
+        arrays.append(value)
+        value = value.base
+    if isinstance(value, Memory):
+        for array in arrays:
+            array.flags.writeable = False
+
+
 class Context:
     """One call of a node. The packets of the call are attributes by the names of the inputs: a
     `Message`, or None."""
@@ -216,6 +229,17 @@ class Context:
         elif port.type == "vision/Image" and value is not None and "format" not in fields:
             fields = {**image_fields(value), **fields}
         self._link.send(output, at_ns, data=value, values=fields)
+        _make_read_only(value)
+
+    def empty(self, shape: Union[int, tuple[int, ...]], dtype: Any = "uint8") -> np.ndarray:
+        """A new array in memory that is shared with the graph: fill it and `send` it, without a copy.
+
+        The content is undefined, as that of `numpy.empty`. From `send` on the memory belongs to the graph:
+        the array is read-only, and its content changes when the memory is used again.
+        """
+        dtype = np.dtype(dtype)
+        shape = (shape,) if isinstance(shape, int) else tuple(shape)
+        return self._link.empty(shape, dtype.str, dtype.itemsize)
 
     def resume(self) -> None:
         """Asks for another call at once."""

@@ -1,5 +1,5 @@
 """Times a hop from one node in Python to the next, by the size of the arrays that a NumPy program fills
-for each message.
+for each message: its own array, which is copied, or one that it fills where the receiver reads it.
 
 python node_hop.py [MESSAGES]
 """
@@ -24,6 +24,7 @@ CODE = """
         width = afferent.Param(32, "Pixels in a row.", range=(1, 4096))
         height = afferent.Param(32, "Rows.", range=(1, 4096))
         messages = afferent.Param(200, "Messages.", range=(1, 1_000_000))
+        shared = afferent.Param(False, "Fill shared memory.")
 
         def open(self):
             self.sent = 0
@@ -33,9 +34,11 @@ CODE = """
             if self.sent == self.messages:
                 return cx.end()
             self.sent += 1
-            self.pixels.fill(self.sent % 250)
+            shape = self.pixels.shape
+            pixels = cx.empty(shape, np.uint8) if self.shared else self.pixels
+            pixels.fill(self.sent % 250)
             # The time of the send travels in the name of the frame.
-            cx.send(self.out, self.pixels, at=self.sent / 100, frame_id=str(time.monotonic_ns()))
+            cx.send(self.out, pixels, at=self.sent / 100, frame_id=str(time.monotonic_ns()))
             cx.resume_at(cx.now + 0.01)
 
     class Receiver(afferent.Node):
@@ -49,11 +52,11 @@ CODE = """
 """
 
 
-def hop(folder, width, height, messages):
+def hop(folder, width, height, messages, shared):
     """Median time of a hop, in milliseconds."""
     file = folder / "nodes.py"
     file.write_text(textwrap.dedent(CODE))
-    size = {"width": width, "height": height, "messages": messages}
+    size = {"width": width, "height": height, "messages": messages, "shared": shared}
     graph = afferent.Graph.from_nodes(
         {
             "sender": {"use": "python", "params": {"file": file, "class": "Sender", **size}},
@@ -74,8 +77,10 @@ def main():
     messages = int(sys.argv[1]) if len(sys.argv) > 1 else 200
     with tempfile.TemporaryDirectory() as folder:
         for width, height in ((32, 32), (640, 480), (1920, 3240)):
-            time = hop(pathlib.Path(folder), width, height, messages)
-            print(f"{width * height / 1e6:6.3f} MB: {time:.3f} ms")
+            size = (pathlib.Path(folder), width, height, messages)
+            own, shared = hop(*size, False), hop(*size, True)
+            megabytes = width * height / 1e6
+            print(f"{megabytes:6.3f} MB: {own:.3f} ms, filled in shared memory {shared:.3f} ms")
 
 
 main()

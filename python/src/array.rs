@@ -1,5 +1,7 @@
 //! Tensors to NumPy arrays and back.
 
+use std::borrow::Cow;
+
 use afferent_core::{Dims, ScalarType, Tensor, TensorView};
 use afferent_runtime::Input;
 use bytemuck::{NoUninit, Pod};
@@ -15,8 +17,7 @@ use pyo3::{
 
 use crate::error;
 
-/// Memory that an array of NumPy may read without a copy: NumPy keeps the object as long as an array
-/// reads it.
+/// Memory that arrays of NumPy use without a copy: NumPy keeps the object as long as there is one.
 #[pyclass(frozen, module = "afferent")]
 pub(crate) struct Memory {
     /// Owner of the bytes.
@@ -27,21 +28,28 @@ pub(crate) struct Memory {
     /// Bytes from one element to the next, of each dimension.
     strides: Vec<usize>,
     /// Type of the elements, as NumPy writes it.
-    element: &'static str,
+    element: Cow<'static, str>,
+    is_writable: bool,
 }
 
 impl Memory {
-    /// Elements at `address`, which `holder` keeps.
+    /// Elements at `address` to read, which `holder` keeps.
     pub(crate) fn new(
         holder: Box<dyn Send + Sync>,
         address: *const u8,
         (shape, strides): (Vec<usize>, Vec<usize>),
-        element: &'static str,
+        element: impl Into<Cow<'static, str>>,
     ) -> Self {
-        Self { _holder: holder, address: address as usize, shape, strides, element }
+        let (address, element) = (address as usize, element.into());
+        Self { _holder: holder, address, shape, strides, element, is_writable: false }
     }
 
-    /// Read-only array over the memory.
+    /// The same memory, for arrays that may be written to.
+    pub(crate) fn writable(self) -> Self {
+        Self { is_writable: true, ..self }
+    }
+
+    /// Array over the memory.
     pub(crate) fn into_array(self, py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
         let memory = Bound::new(py, self)?;
         py.import("numpy")?.call_method1("asarray", (memory,))
@@ -55,8 +63,8 @@ impl Memory {
     fn __array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let dict = PyDict::new(py);
         dict.set_item("version", 3)?;
-        dict.set_item("data", (self.address, true))?;
-        dict.set_item("typestr", self.element)?;
+        dict.set_item("data", (self.address, !self.is_writable))?;
+        dict.set_item("typestr", &*self.element)?;
         dict.set_item("shape", PyTuple::new(py, &self.shape)?)?;
         dict.set_item("strides", PyTuple::new(py, &self.strides)?)?;
         Ok(dict)

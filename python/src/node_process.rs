@@ -7,7 +7,7 @@
 use std::{
     collections::VecDeque,
     sync::{
-        Arc, Condvar, Mutex, PoisonError,
+        Arc, Condvar, Mutex, PoisonError, Weak,
         atomic::{AtomicBool, Ordering},
     },
     time::{Duration, Instant},
@@ -17,8 +17,8 @@ use afferent_core::{AlignedBytes, ForeignBytes};
 use afferent_graph::{Header, Packet, Timestamp};
 use afferent_transport::{
     frame::{self, Head, PacketHead},
-    link::{BulkBytes, Inbox, Link, LinkError},
-    local::{self, LocalLink},
+    link::{BulkBytes, HeldPacket, Inbox, Link, LinkError},
+    local::{self, Loan, LocalLink},
 };
 use pyo3::{
     exceptions::{PyConnectionError, PyTimeoutError},
@@ -27,6 +27,7 @@ use pyo3::{
 };
 
 use crate::{
+    array::{Memory, strides},
     error, lock,
     message::{Described, Message, Parts, need},
 };
@@ -43,7 +44,7 @@ pub(crate) fn connect() -> PyResult<Option<NodeLink>> {
     let Some(socket) = local::inherited()? else { return Ok(None) };
     let inbox = Arc::new(Arrivals::default());
     let link = LocalLink::start(socket, "graph", inbox.clone())?;
-    Ok(Some(NodeLink { link, inbox, ports: Mutex::default() }))
+    Ok(Some(NodeLink { link, inbox, ports: Mutex::default(), loans: Mutex::default() }))
 }
 
 /// Link between the process of a node and its graph.
@@ -52,6 +53,8 @@ pub(crate) struct NodeLink {
     link: Arc<LocalLink>,
     inbox: Arc<Arrivals>,
     ports: Mutex<Ports>,
+    /// Shared memory of arrays.
+    loans: Mutex<Vec<Weak<Loan>>>,
 }
 
 /// Payload types of the ports.
@@ -209,14 +212,41 @@ impl NodeLink {
                     error::message(format!("the output sends {needed}, not {found}"))
                 })?;
                 let bulk = described.wire.encode(payload, &mut frame).map_err(error::message)?;
-                self.post(py, &frame, bulk)
+                let hold = || HeldPacket::new(message.packet().clone(), described.wire).into();
+                self.post(py, &frame, BulkBytes { bytes: bulk, hold: &hold })
             }
             None => {
                 let parts = Parts::new(described, data.as_ref(), values)?;
                 frame.extend(&parts.meta);
-                self.post(py, &frame, parts.bulk()?)
+                let bytes = parts.bulk()?;
+                if let Some(loan) = self.loan_of(bytes)? {
+                    return self.link.send_loan(&mut frame, &loan, bytes.len()).map_err(closed);
+                }
+                let hold = || AlignedBytes::from(bytes).into();
+                self.post(py, &frame, BulkBytes { bytes, hold: &hold })
             }
         }
+    }
+
+    /// A new array to be filled and sent without a copy. `element` is the type of the elements, as NumPy
+    /// writes it, and `size` the bytes of one.
+    fn empty<'py>(
+        &self,
+        py: Python<'py>,
+        shape: Vec<usize>,
+        element: String,
+        size: usize,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let bytes = shape.iter().try_fold(size, |bytes, dim| bytes.checked_mul(*dim));
+        let bytes = bytes.ok_or_else(|| error::argument("the array is too large"))?;
+        let loan = Arc::new(self.wait_for_memory(py, || self.link.loan(bytes.max(1)))?);
+        let mut loans = lock(&self.loans);
+        loans.retain(|loan| loan.strong_count() > 0);
+        loans.push(Arc::downgrade(&loan));
+        let order: Vec<u8> = (0..shape.len()).map(|dim| dim as u8).collect();
+        let layout = (shape.clone(), strides(&shape, &order, size));
+        let address = loan.as_mut_ptr();
+        Memory::new(Box::new(loan), address, layout, element).writable().into_array(py)
     }
 
     /// Answers the present call.
@@ -245,20 +275,44 @@ impl NodeLink {
         described.wire.decode(meta, bulk, header).map_err(error::message)
     }
 
+    /// The shared memory that `bytes` begin, if they are those of an array of [`empty`](Self::empty).
+    fn loan_of(&self, bytes: &[u8]) -> PyResult<Option<Arc<Loan>>> {
+        let loans: Vec<_> = lock(&self.loans).iter().filter_map(Weak::upgrade).collect();
+        let mut same =
+            loans.into_iter().filter(|loan| loan.as_mut_ptr().cast_const() == bytes.as_ptr());
+        let Some(first) = same.next() else { return Ok(None) };
+        // The memory of an array that was sent may have become that of another array.
+        match std::iter::once(first).chain(same).find(|loan| !loan.is_sent()) {
+            Some(loan) => Ok(Some(loan)),
+            None => Err(error::argument(
+                "the array was sent already, and its memory belongs to the graph: send a copy, or an \
+                 array of another call of cx.empty",
+            )),
+        }
+    }
+
     /// Sends a packet; waits while the graph holds all memory of the link.
-    fn post(&self, py: Python<'_>, frame: &[u8], bulk: &[u8]) -> PyResult<()> {
+    fn post(&self, py: Python<'_>, frame: &[u8], bulk: BulkBytes<'_>) -> PyResult<()> {
+        self.wait_for_memory(py, || self.link.send_packet(&mut frame.to_vec(), bulk))
+    }
+
+    /// Repeats `attempt` while the graph holds all memory of the link.
+    fn wait_for_memory<T>(
+        &self,
+        py: Python<'_>,
+        attempt: impl Fn() -> Result<T, LinkError>,
+    ) -> PyResult<T> {
         let limit = Instant::now() + MEMORY_WAIT;
-        let hold = || AlignedBytes::from(bulk).into();
         loop {
             let freed = lock(&self.inbox.state).freed;
-            let bulk = BulkBytes { bytes: bulk, hold: &hold };
-            match self.link.send_packet(&mut frame.to_vec(), bulk) {
-                Ok(()) => return Ok(()),
+            match attempt() {
                 Err(LinkError::Full) => {}
-                Err(error) => return Err(PyConnectionError::new_err(error.to_string())),
+                done => return done.map_err(closed),
             }
             if Instant::now() > limit {
-                return Err(PyTimeoutError::new_err("the graph holds all memory of the link"));
+                return Err(PyTimeoutError::new_err(
+                    "the graph and arrays of this node hold all memory of the link",
+                ));
             }
             py.detach(|| {
                 let state = lock(&self.inbox.state);
@@ -269,4 +323,8 @@ impl NodeLink {
             py.check_signals()?;
         }
     }
+}
+
+fn closed(error: LinkError) -> PyErr {
+    PyConnectionError::new_err(error.to_string())
 }

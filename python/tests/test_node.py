@@ -191,3 +191,82 @@ def test_a_changed_file_is_loaded_again(shout):
         shout.write_text("this is no Python")
         run.send("say", "c")
         assert stream.get(5).text == "2 C-!", "the earlier code runs on"
+
+
+IMAGES = """
+    import numpy as np
+
+    import afferent
+
+    class Sender(afferent.Node):
+        out = afferent.Out("vision/Image")
+        twice = afferent.Param(False)
+
+        def open(self):
+            self.sent = 0
+            self.kept = []
+
+        def process(self, cx):
+            self.sent += 1
+            image = cx.empty((100, 200), "uint8")
+            image.fill(self.sent)
+            cx.send(self.out, image, at=self.sent / 100)
+            assert not image.flags.writeable
+            if self.twice:
+                cx.send(self.out, image, at=self.sent / 100)
+            # Its memory is used again.
+            self.kept.append(image)
+            cx.send(self.out, np.full((10, 3), self.sent, np.uint8), at=self.sent / 100 + 0.001)
+            return cx.end() if self.sent == 200 else cx.resume()
+
+    class Relay(afferent.Node):
+        image = afferent.In("vision/Image")
+        out = afferent.Out("vision/Image")
+
+        def process(self, cx):
+            part = cx.image.data[50:] if round(cx.image.at * 100) % 2 else None
+            if part is None or len(part) == 0:
+                cx.send(self.out, cx.image)
+            else:
+                cx.send(self.out, part, like=cx.image)
+
+    class Checker(afferent.Node):
+        image = afferent.In("vision/Image")
+        out = afferent.Out("text/Text")
+
+        def process(self, cx):
+            pixels = cx.image.data
+            assert (pixels == round(cx.image.at * 100 - 0.05)).all(), (cx.image.at, pixels)
+            cx.send(self.out, "x".join(map(str, pixels.shape)))
+"""
+
+
+def images(tmp_path, **params):
+    file = tmp_path / "images.py"
+    file.write_text(textwrap.dedent(IMAGES))
+
+    def node(name, **wiring):
+        own = params if name == "Sender" else {}
+        return {"use": "python", "params": {"file": str(file), "class": name, **own}, **wiring}
+
+    block = {"on_full": "block"}
+    return afferent.Graph.from_nodes(
+        {
+            "sender": node("Sender"),
+            "relay": node("Relay", **{"in": {"image": {"from": "sender.out", **block}}}),
+            "checker": node("Checker", **{"in": {"image": {"from": "relay.out", **block}}}),
+        }
+    )
+
+
+def test_arrays_pass_through_processes_in_shared_memory(tmp_path):
+    with images(tmp_path).start(streams=["checker.out"]) as run:
+        sizes = [message.text for message in run.stream("checker.out")]
+    # The even ones are passed on whole, and of the odd ones the part after the first 50 rows.
+    assert sizes.count("100x200") == 100 and sizes.count("50x200") == 100
+    assert sizes.count("10x3") == 200
+
+
+def test_an_array_is_sent_once(tmp_path):
+    with pytest.raises(afferent.RunError, match="sent already"):
+        images(tmp_path, twice=True).run()

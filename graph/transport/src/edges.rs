@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use afferent_core::{ForeignBytes, Memory};
+use afferent_core::ForeignBytes;
 use afferent_engine::{EdgeCounts, Incoming, InterruptHandle, Outgoing, SentWatermark, ToSend};
 use afferent_graph::{Header, OnFull, Packet, Timestamp, WireCodec};
 use afferent_spec::Edge;
@@ -10,7 +10,7 @@ use afferent_spec::Edge;
 use crate::{
     control::SentCounts,
     frame::{self, Ack, Head, PacketHead},
-    link::{BulkBytes, Link, LinkError},
+    link::{BulkBytes, HeldPacket, Link, LinkError},
     lock,
     window::{Left, ReceiveWindow, SendWindow},
 };
@@ -160,7 +160,7 @@ impl Sender {
     fn hold(&self, packet: &Packet, bytes: &[u8]) -> ForeignBytes {
         match bytes.len() <= SMALL {
             true => bytes.to_vec().into(),
-            false => Held { packet: packet.clone(), codec: self.codec }.into(),
+            false => HeldPacket::new(packet.clone(), self.codec).into(),
         }
     }
 
@@ -214,20 +214,6 @@ impl Sender {
         let (taken_before, dropped_before) = state.window.taken_before();
         let lost = state.window.lost() + state.unsent;
         (self.outgoing.counts(), SentCounts { lost, taken_before, dropped_before })
-    }
-}
-
-/// Packet whose bulk bytes are still needed.
-struct Held {
-    packet: Packet,
-    codec: &'static dyn WireCodec,
-}
-
-impl Memory for Held {
-    fn bytes(&self) -> &[u8] {
-        let value = self.packet.payload();
-        let bulk = value.and_then(|value| self.codec.encode(value, &mut Vec::new()).ok());
-        bulk.unwrap_or_default()
     }
 }
 

@@ -15,8 +15,9 @@
 //! | 56 | restarts, u32 | |
 //! | 60 | incarnation, u32 | |
 //!
-//! A packet is followed by the length of its metadata, the position and the length of its bulk bytes,
-//! and the metadata. Bulk bytes in the message itself begin at a multiple of 64.
+//! A packet is followed by the length of its metadata, where its bulk bytes are (in the message, in a
+//! segment of shared memory or after the message), the number of the segment and their start in it,
+//! their length, and the metadata. Bulk bytes in the message itself begin at a multiple of 64.
 
 use afferent_graph::{Header, Timestamp};
 
@@ -133,7 +134,9 @@ pub enum Bulk<'m> {
     Segment {
         /// Number of the segment.
         segment: u32,
-        /// Number of bytes, from the start of the segment.
+        /// Position of the first byte in the segment.
+        start: usize,
+        /// Number of bytes.
         len: usize,
     },
     /// After the message, from the next multiple of 64 of its length on.
@@ -271,7 +274,7 @@ pub fn end_inline(
     len: usize,
     fill: impl FnOnce(&mut [u8]),
 ) -> Result<(), FrameError> {
-    put_parts(message, INLINE, 0, len)?;
+    put_parts(message, INLINE, [0, 0], len)?;
     if len > 0 {
         let start = message.len().next_multiple_of(ALIGNMENT);
         message.resize(start + len, 0);
@@ -280,12 +283,16 @@ pub fn end_inline(
     Ok(())
 }
 
-/// Ends the message of a packet after its metadata, with bulk bytes in a segment.
+/// Ends the message of a packet after its metadata, with `len` bulk bytes from `start` on in a segment.
 ///
 /// # Errors
 /// If the metadata is too long.
-pub fn end_in_segment(message: &mut [u8], segment: u32, len: usize) -> Result<(), FrameError> {
-    put_parts(message, SEGMENT, segment, len)
+pub fn end_in_segment(
+    message: &mut [u8],
+    segment: u32,
+    (start, len): (u32, usize),
+) -> Result<(), FrameError> {
+    put_parts(message, SEGMENT, [segment, start], len)
 }
 
 /// Ends the message of a packet after its metadata, with `len` bulk bytes that will follow it.
@@ -293,7 +300,7 @@ pub fn end_in_segment(message: &mut [u8], segment: u32, len: usize) -> Result<()
 /// # Errors
 /// If the metadata is too long.
 pub fn end_before_bulk(message: &mut Vec<u8>, len: usize) -> Result<(), FrameError> {
-    put_parts(message, AFTER, 0, len)?;
+    put_parts(message, AFTER, [0, 0], len)?;
     message.resize(message.len().next_multiple_of(ALIGNMENT), 0);
     Ok(())
 }
@@ -301,13 +308,13 @@ pub fn end_before_bulk(message: &mut Vec<u8>, len: usize) -> Result<(), FrameErr
 fn put_parts(
     message: &mut [u8],
     position: u32,
-    segment: u32,
+    [segment, start]: [u32; 2],
     len: usize,
 ) -> Result<(), FrameError> {
     let meta = message.len() - PACKET_HEAD;
     let meta = u32::try_from(meta).ok().filter(|_| meta <= MAX_META);
     let meta = meta.ok_or(FrameError::Field("the metadata is longer than 1 MiB"))?;
-    let halves = [meta, position, segment, 0];
+    let halves = [meta, position, segment, start];
     for (index, half) in halves.into_iter().enumerate() {
         message[HEAD + 4 * index..][..4].copy_from_slice(&half.to_le_bytes());
     }
@@ -349,7 +356,7 @@ pub fn parts(message: &[u8]) -> Result<Parts<'_>, FrameError> {
             let stop = start.checked_add(len).ok_or(short(usize::MAX))?;
             Bulk::Inline(message.get(start..stop).ok_or(short(stop))?)
         }
-        SEGMENT => Bulk::Segment { segment: half(8), len },
+        SEGMENT => Bulk::Segment { segment: half(8), start: half(12) as usize, len },
         AFTER => Bulk::After { len },
         _ => return Err(FrameError::Field("the bulk bytes are at an unknown position")),
     };
@@ -429,8 +436,8 @@ mod tests {
         }
         let mut message = Vec::new();
         begin_packet(&mut message, &head());
-        end_in_segment(&mut message, 5, 6_220_800).unwrap();
-        let bulk = Bulk::Segment { segment: 5, len: 6_220_800 };
+        end_in_segment(&mut message, 5, (128, 6_220_800)).unwrap();
+        let bulk = Bulk::Segment { segment: 5, start: 128, len: 6_220_800 };
         assert_eq!(parts(&message), Ok(Parts { meta: &[], bulk }));
         end_before_bulk(&mut message, 77).unwrap();
         assert_eq!(parts(&message), Ok(Parts { meta: &[], bulk: Bulk::After { len: 77 } }));

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use afferent_core::ForeignBytes;
+use afferent_core::{ForeignBytes, Memory};
+use afferent_graph::{Packet, WireCodec};
 
 use crate::{
     frame::{FrameError, Head},
@@ -52,8 +53,29 @@ pub trait Link: Send + Sync {
 pub struct BulkBytes<'a> {
     /// The bytes.
     pub bytes: &'a [u8],
-    /// Returns the same bytes, held for longer than the call, without a copy of many.
+    /// Returns the same bytes, held for longer than the call. What it returns may be a copy.
     pub hold: &'a dyn Fn() -> ForeignBytes,
+}
+
+/// A packet whose bulk bytes are needed for longer than the call that sends it.
+pub struct HeldPacket {
+    packet: Packet,
+    codec: &'static dyn WireCodec,
+}
+
+impl HeldPacket {
+    /// Holds the bulk bytes of `packet`, whose payload `codec` encodes.
+    pub fn new(packet: Packet, codec: &'static dyn WireCodec) -> Self {
+        Self { packet, codec }
+    }
+}
+
+impl Memory for HeldPacket {
+    fn bytes(&self) -> &[u8] {
+        let value = self.packet.payload();
+        let bulk = value.and_then(|value| self.codec.encode(value, &mut Vec::new()).ok());
+        bulk.unwrap_or_default()
+    }
 }
 
 /// A packet could not be sent.

@@ -4,7 +4,8 @@
 //! The socket keeps the borders of messages (`SOCK_SEQPACKET`) and tells at once when the other
 //! process dies; the kernel then frees the memory. Bulk bytes lie in segments, anonymous files that
 //! the sender creates and both map. A segment is sent with the first packet that uses it, and
-//! belongs to the receiver until it says that it needs it no more.
+//! belongs to the receiver until it says that it needs it no more. Bytes that another process has sent
+//! are sent on without a copy: the receiver gets the same segment.
 
 #![expect(unsafe_code, reason = "maps memory that another process can map, too")]
 
@@ -14,13 +15,13 @@ use std::{
     mem::MaybeUninit,
     os::fd::{AsFd, OwnedFd},
     sync::{
-        Arc, Mutex, MutexGuard, Weak,
+        Arc, Mutex, MutexGuard,
         atomic::{AtomicBool, Ordering},
     },
     thread,
 };
 
-use afferent_core::{ForeignBytes, Memory};
+use afferent_core::ForeignBytes;
 use memmap2::{Mmap, MmapOptions};
 use rustix::{
     event::{EventfdFlags, PollFd, PollFlags, eventfd, poll},
@@ -39,8 +40,11 @@ use crate::{
     lock,
 };
 
+mod forwarded;
 mod segments;
 
+use forwarded::{Forwarded, Mapped, Used};
+pub use segments::Loan;
 use segments::Segments;
 
 /// Bulk bytes up to this length travel in the message: a segment pays only for more.
@@ -54,16 +58,18 @@ pub struct LocalLink {
     socket: OwnedFd,
     /// Wakes the thread of the link.
     wake: OwnedFd,
-    out: Mutex<Out>,
+    out: Arc<Mutex<Out>>,
     /// True if messages wait for the socket.
     waits: AtomicBool,
 }
 
 /// Sending side.
+#[derive(Default)]
 struct Out {
     /// Messages that the socket did not take at once.
-    waiting: VecDeque<(Vec<u8>, Option<OwnedFd>)>,
+    waiting: VecDeque<(Vec<u8>, Option<Arc<OwnedFd>>)>,
     segments: Segments,
+    forwarded: Forwarded,
 }
 
 /// Ends of a new link, for two processes.
@@ -98,7 +104,7 @@ impl LocalLink {
     /// The error of the system.
     pub fn start(socket: OwnedFd, peer: &str, inbox: Arc<dyn Inbox>) -> std::io::Result<Arc<Self>> {
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        let out = Mutex::new(Out { waiting: VecDeque::new(), segments: Segments::default() });
+        let out = Arc::default();
         let link = Arc::new(Self { socket, wake, out, waits: AtomicBool::new(false) });
         let reader = Reader { link: link.clone(), inbox, mapped: HashMap::new() };
         thread::Builder::new().name(format!("link {peer}")).spawn(move || reader.run())?;
@@ -116,21 +122,67 @@ impl LocalLink {
         len: usize,
         fill: impl FnOnce(&mut [u8]),
     ) -> Result<(), LinkError> {
-        let mut out = self.out();
         if len <= INLINE {
             frame::end_inline(message, len, fill)?;
             check_len(message)?;
-            self.post(&mut out, message, None);
+            self.post(&mut self.out(), message, None);
             return Ok(());
         }
-        let placed = out.segments.fill(len, fill)?;
-        let ended = frame::end_in_segment(message, placed.segment, len);
-        if let Err(error) = ended.and_then(|()| check_len(message)) {
-            out.segments.release(placed.segment);
-            return Err(error.into());
+        let loan = self.loan(len)?;
+        // SAFETY: nothing else reads or writes the segment until it is sent, and it has `len` bytes,
+        // which the kernel has set to zero or an earlier packet has written.
+        fill(unsafe { std::slice::from_raw_parts_mut(loan.as_mut_ptr(), len) });
+        self.send_loan(message, &loan, len)
+    }
+
+    /// Lends shared memory of `len` bytes or more that the program fills and then sends. It is free again
+    /// when it is dropped, or when the receiver needs it no more.
+    ///
+    /// # Errors
+    /// [`LinkError::Full`] if the receiver and other loans have all segments.
+    pub fn loan(&self, len: usize) -> Result<Loan, LinkError> {
+        let (segment, map) = self.out().segments.take(len)?;
+        Ok(Loan { map, segment, out: Arc::downgrade(&self.out), is_sent: AtomicBool::new(false) })
+    }
+
+    /// Sends a packet whose bulk bytes are the first `len` of `loan`; see [`Link::send_packet`].
+    ///
+    /// # Errors
+    /// As [`Link::send_packet`], and if `loan` was sent already, is too short, or is one of another link.
+    pub fn send_loan(&self, message: &mut [u8], loan: &Loan, len: usize) -> Result<(), LinkError> {
+        check_len(message)?;
+        let is_own = loan.out.as_ptr() == Arc::as_ptr(&self.out);
+        if !is_own || len > loan.map.len() {
+            return Err(FrameError::Field("the memory is shorter, or of another link").into());
         }
-        self.post(&mut out, message, placed.file);
+        if loan.is_sent.swap(true, Ordering::AcqRel) {
+            return Err(FrameError::Field("the memory was sent already").into());
+        }
+        frame::end_in_segment(message, loan.segment, (0, len))?;
+        let mut out = self.out();
+        let file = out.segments.file(loan.segment);
+        self.post(&mut out, message, file);
         Ok(())
+    }
+
+    /// Sends a packet whose bulk bytes another process has sent to this one; false if they have to be
+    /// copied.
+    fn forward(&self, message: &mut [u8], bulk: BulkBytes<'_>) -> Result<bool, LinkError> {
+        let Some((source, start)) = forwarded::find(bulk.bytes) else { return Ok(false) };
+        let held = (bulk.hold)();
+        if held.as_slice().as_ptr() != bulk.bytes.as_ptr() {
+            return Ok(false);
+        }
+        check_len(message)?;
+        let mut out = self.out();
+        let Some((segment, file)) = out.forwarded.number(&source) else {
+            drop(out);
+            return Ok(false);
+        };
+        out.forwarded.hold(segment, held);
+        frame::end_in_segment(message, segment, (start, bulk.bytes.len()))?;
+        self.post(&mut out, message, file);
+        Ok(true)
     }
 
     fn out(&self) -> MutexGuard<'_, Out> {
@@ -138,9 +190,9 @@ impl LocalLink {
     }
 
     /// Sends a message, now or as soon as the socket takes it.
-    fn post(&self, out: &mut Out, message: &[u8], file: Option<OwnedFd>) {
+    fn post(&self, out: &mut Out, message: &[u8], file: Option<Arc<OwnedFd>>) {
         if out.waiting.is_empty() {
-            match self.try_send(message, file.as_ref()) {
+            match self.try_send(message, file.as_deref()) {
                 Err(Errno::AGAIN | Errno::NOBUFS) => {}
                 // If the peer is gone, the thread of the link says so.
                 Ok(()) | Err(_) => return,
@@ -166,7 +218,7 @@ impl LocalLink {
     fn flush(&self) {
         let mut out = self.out();
         while let Some((message, file)) = out.waiting.front() {
-            match self.try_send(message, file.as_ref()) {
+            match self.try_send(message, file.as_deref()) {
                 Err(Errno::AGAIN | Errno::NOBUFS) => return,
                 Ok(()) | Err(_) => drop(out.waiting.pop_front()),
             }
@@ -177,8 +229,10 @@ impl LocalLink {
 
 impl Link for LocalLink {
     fn send_packet(&self, message: &mut Vec<u8>, bulk: BulkBytes<'_>) -> Result<(), LinkError> {
-        let bulk = bulk.bytes;
-        self.send_in_place(message, bulk.len(), |slot| slot.copy_from_slice(bulk))
+        if bulk.bytes.len() > INLINE && self.forward(message, bulk)? {
+            return Ok(());
+        }
+        self.send_in_place(message, bulk.bytes.len(), |slot| slot.copy_from_slice(bulk.bytes))
     }
 
     fn send(&self, head: &Head, text: &[u8]) {
@@ -212,6 +266,8 @@ impl Reader {
     fn run(mut self) {
         let reason = self.read().err().unwrap_or_else(|| "it has closed the connection".to_owned());
         self.link.close();
+        let forwarded = std::mem::take(&mut self.link.out().forwarded);
+        drop(forwarded);
         self.inbox.gone(&reason);
     }
 
@@ -273,14 +329,13 @@ impl Reader {
             Head::Packet(_) => match frame::parts(message).map_err(text)?.bulk {
                 Bulk::Inline([]) => ForeignBytes::from(Vec::new()),
                 Bulk::Inline(bulk) => afferent_core::AlignedBytes::from(bulk).into(),
-                Bulk::Segment { segment, len } => self.segment(segment, len, file)?,
+                Bulk::Segment { segment, start, len } => {
+                    self.segment(segment, (start, len), file)?
+                }
                 Bulk::After { .. } => return Err("bulk bytes are missing".to_owned()),
             },
             Head::Release(segment) => {
-                let had_none = self.link.out().segments.release(segment);
-                if had_none {
-                    self.inbox.has_memory();
-                }
+                self.release(segment);
                 return Ok(());
             }
             _ => ForeignBytes::from(Vec::new()),
@@ -288,24 +343,38 @@ impl Reader {
         self.inbox.receive(message, bulk)
     }
 
+    /// The peer needs a packet in a segment no more.
+    fn release(&self, segment: u32) {
+        let mut out = self.link.out();
+        let forwarded = out.forwarded.release(segment);
+        let had_none = forwarded.is_none() && out.segments.release(segment);
+        drop(out);
+        // This tells another link, whose lock it needs.
+        drop(forwarded);
+        if had_none {
+            self.inbox.has_memory();
+        }
+    }
+
     /// Bytes in a segment of the peer, which has come with `file` if it is new.
     fn segment(
         &mut self,
         segment: u32,
-        len: usize,
+        (start, len): (usize, usize),
         file: Option<OwnedFd>,
     ) -> Result<ForeignBytes, String> {
         if let Some(file) = file {
             let map = map(&file)?;
             let link = Arc::downgrade(&self.link);
-            self.mapped.insert(segment, Arc::new(Mapped { map, segment, link }));
+            self.mapped.insert(segment, Mapped::new(map, file, segment, link));
         }
         let mapped = self.mapped.get(&segment);
         let mapped = mapped.ok_or_else(|| format!("segment {segment} was never sent"))?;
         let used = ForeignBytes::from(Used(mapped.clone()));
-        let size = mapped.map.len();
-        used.part(0, len)
-            .ok_or_else(|| format!("{len} bytes do not fit in segment {segment} of {size} bytes"))
+        let size = mapped.len();
+        used.part(start, len).ok_or_else(|| {
+            format!("{len} bytes from {start} do not fit in segment {segment} of {size} bytes")
+        })
     }
 }
 
@@ -323,35 +392,11 @@ fn map(file: &OwnedFd) -> Result<Mmap, String> {
         .map_err(|error| format!("a segment cannot be mapped: {error}"))
 }
 
-/// A segment of the peer.
-struct Mapped {
-    map: Mmap,
-    segment: u32,
-    link: Weak<LocalLink>,
-}
-
-/// Use of a segment for one packet.
-struct Used(Arc<Mapped>);
-
-impl Memory for Used {
-    fn bytes(&self) -> &[u8] {
-        &self.0.map
-    }
-}
-
-impl Drop for Used {
-    fn drop(&mut self) {
-        if let Some(link) = self.0.link.upgrade() {
-            link.send(&Head::Release(self.0.segment), &[]);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::{
         sync::mpsc::{self, Receiver, Sender},
-        time::Duration,
+        time::{Duration, Instant},
     };
 
     use super::*;
@@ -440,6 +485,101 @@ mod tests {
         drop(other);
     }
 
+    /// Bytes that are held, as packets hold theirs.
+    fn send_held(link: &LocalLink, bulk: &ForeignBytes) {
+        let mut message = Vec::new();
+        frame::begin_packet(&mut message, &PacketHead::default());
+        let hold = || bulk.clone();
+        link.send_packet(&mut message, BulkBytes { bytes: bulk.as_slice(), hold: &hold }).unwrap();
+    }
+
+    fn next_bulk(events: &Receiver<Event>) -> ForeignBytes {
+        let Event::Message(_, bulk) = next(events) else { panic!("no message") };
+        bulk
+    }
+
+    /// Waits until the only segment of `link` is free.
+    fn wait_for_release(link: &LocalLink) {
+        let limit = Instant::now() + Duration::from_secs(20);
+        while link.out().segments.used() != [false] {
+            assert!(Instant::now() < limit, "the segment is not released");
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    #[test]
+    fn bytes_of_another_process_are_sent_on_without_a_copy() {
+        let [(origin, _), (_relay_in, relay_events)] = links();
+        let [(relay_out, _), (_last, last_events)] = links();
+        for round in 0..20_u8 {
+            let bytes: Vec<u8> = (0..200_000).map(|index| (index % 251) as u8 ^ round).collect();
+            send(&origin, 1, &bytes).unwrap();
+            let arrived = next_bulk(&relay_events);
+            // A part, and the whole twice.
+            let part = arrived.part(64, 100_000).unwrap();
+            send_held(&relay_out, &part);
+            let last_part = next_bulk(&last_events);
+            send_held(&relay_out, &arrived);
+            send_held(&relay_out, &arrived);
+            let last = [next_bulk(&last_events), next_bulk(&last_events)];
+            drop((arrived, part));
+            assert!(last_part.as_slice() == &bytes[64..100_064]);
+            assert!(last.iter().all(|last| last.as_slice() == bytes));
+            assert_eq!(origin.out().segments.used(), [true], "the last process needs it");
+            drop((last_part, last));
+            wait_for_release(&origin);
+        }
+        assert!(relay_out.out().segments.used().is_empty(), "nothing was copied");
+    }
+
+    #[test]
+    fn bytes_that_cannot_be_held_are_copied() {
+        let [(origin, _), (_relay_in, relay_events)] = links();
+        let [(relay_out, _), (_last, last_events)] = links();
+        send(&origin, 1, &[5; 100_000]).unwrap();
+        let arrived = next_bulk(&relay_events);
+        let mut message = Vec::new();
+        frame::begin_packet(&mut message, &PacketHead::default());
+        let hold = || ForeignBytes::from(arrived.as_slice().to_vec());
+        let bulk = BulkBytes { bytes: arrived.as_slice(), hold: &hold };
+        relay_out.send_packet(&mut message, bulk).unwrap();
+        assert_eq!(next_bulk(&last_events).as_slice(), [5; 100_000]);
+        assert_eq!(relay_out.out().segments.used(), [true]);
+    }
+
+    #[test]
+    fn the_end_of_a_link_frees_the_segments_that_it_sent_on() {
+        let [(origin, _), (_relay_in, relay_events)] = links();
+        let [(relay_out, told), (last, last_events)] = links();
+        send(&origin, 1, &[5; 100_000]).unwrap();
+        send_held(&relay_out, &next_bulk(&relay_events));
+        let kept = next_bulk(&last_events);
+        assert_eq!(origin.out().segments.used(), [true]);
+        last.close();
+        assert!(matches!(next(&told), Event::Gone));
+        wait_for_release(&origin);
+        drop(kept);
+    }
+
+    #[test]
+    fn loans_are_filled_where_the_receiver_reads_them() {
+        let [(one, _), (_, received)] = links();
+        let loan = one.loan(100_000).unwrap();
+        // SAFETY: it has as many bytes, and nothing else uses them.
+        unsafe { loan.as_mut_ptr().write_bytes(9, 100_000) };
+        let mut message = Vec::new();
+        frame::begin_packet(&mut message, &PacketHead::default());
+        assert!(one.send_loan(&mut message.clone(), &loan, 1 << 30).is_err(), "too long");
+        let [(other, _), _] = links();
+        assert!(other.send_loan(&mut message.clone(), &loan, 10).is_err(), "another link");
+        one.send_loan(&mut message.clone(), &loan, 100_000).unwrap();
+        assert_eq!(next_bulk(&received).as_slice(), [9; 100_000]);
+        assert!(one.send_loan(&mut message, &loan, 100_000).is_err(), "sent already");
+        // One that is not sent is free again.
+        let number = one.loan(1).unwrap().segment;
+        assert_eq!(one.loan(1).unwrap().segment, number);
+    }
+
     #[test]
     fn more_messages_than_the_socket_takes_arrive_in_their_order() {
         let [(one, _), (_, received)] = links();
@@ -473,7 +613,7 @@ mod tests {
         check(&[9; 64], "another version");
         let mut message = Vec::new();
         frame::begin_packet(&mut message, &PacketHead::default());
-        frame::end_in_segment(&mut message, 3, 10).unwrap();
+        frame::end_in_segment(&mut message, 3, (0, 10)).unwrap();
         check(&message, "a segment that was never sent");
     }
 }

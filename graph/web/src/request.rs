@@ -20,6 +20,8 @@ pub struct Request {
     host: String,
     origin: Option<String>,
     fetch_site: Option<String>,
+    /// Protocols that the client of a WebSocket speaks.
+    pub(crate) protocols: Vec<String>,
     /// Key of a WebSocket handshake.
     pub(crate) key: Option<String>,
 }
@@ -48,6 +50,9 @@ impl Request {
                 "origin" => request.origin = Some(value),
                 "sec-fetch-site" => request.fetch_site = Some(value),
                 "upgrade" => upgrades = value.eq_ignore_ascii_case("websocket"),
+                "sec-websocket-protocol" => {
+                    request.protocols.extend(value.split(',').map(|name| name.trim().to_owned()));
+                }
                 "sec-websocket-key" => request.key = Some(value),
                 _ => {}
             }
@@ -64,11 +69,14 @@ impl Request {
     /// True for a request that a page of another site has made.
     ///
     /// With a name of its own, another site could lead its pages here: a host is `localhost` or an
-    /// address. A page names its origin, which must be this server.
-    pub(crate) fn is_foreign(&self) -> bool {
+    /// address. A page names its origin, which must be this server, or one that `allows` accepts.
+    pub(crate) fn is_foreign(&self, allows: impl Fn(&str) -> bool) -> bool {
         let host = host_name(&self.host);
         if !host.eq_ignore_ascii_case("localhost") && host.parse::<IpAddr>().is_err() {
             return true;
+        }
+        if self.origin.as_deref().is_some_and(allows) {
+            return false;
         }
         let has_other_origin = self.origin.as_deref().is_some_and(|origin| {
             let address = origin.split_once("://").map_or(origin, |(_, address)| address);
@@ -114,7 +122,10 @@ mod tests {
 
     #[test]
     fn requests_of_other_sites_are_told() {
+        let is_foreign =
+            |headers: &str| request(headers).is_foreign(|origin| origin == "https://a.example.org");
         let own = [
+            "Host: localhost\r\nOrigin: https://a.example.org\r\nSec-Fetch-Site: cross-site",
             "Host: localhost:8080",
             "Host: LOCALHOST",
             "Host: 127.0.0.1:8080\r\nOrigin: http://127.0.0.1:8080\r\nSec-Fetch-Site: same-origin",
@@ -125,13 +136,15 @@ mod tests {
             "",
             "Host: example.org:8080",
             "Host: localhost.example.org",
+            "Host: example.org\r\nOrigin: https://a.example.org",
+            "Host: localhost\r\nOrigin: https://b.example.org",
             "Host: 127.0.0.1:8080\r\nOrigin: http://example.org",
             "Host: 127.0.0.1:8080\r\nOrigin: http://127.0.0.1:9090",
             "Host: 127.0.0.1:8080\r\nOrigin: null",
             "Host: localhost\r\nSec-Fetch-Site: cross-site",
             "Host: localhost\r\nSec-Fetch-Site: same-site",
         ];
-        own.iter().for_each(|headers| assert!(!request(headers).is_foreign(), "{headers}"));
-        foreign.iter().for_each(|headers| assert!(request(headers).is_foreign(), "{headers}"));
+        own.iter().for_each(|headers| assert!(!is_foreign(headers), "{headers}"));
+        foreign.iter().for_each(|headers| assert!(is_foreign(headers), "{headers}"));
     }
 }

@@ -29,6 +29,16 @@ pub trait Site: Send + Sync + 'static {
 
     /// Talks to the client of a WebSocket until it ends. `stops` is true when the server ends.
     fn talk(&self, request: &Request, socket: Socket, stops: &AtomicBool);
+
+    /// Protocols of the WebSocket at the path of `request`, the best first.
+    fn protocols(&self, _: &Request) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// True if pages of another `origin`, such as `https://example.org`, may connect.
+    fn allows(&self, _origin: &str) -> bool {
+        false
+    }
 }
 
 /// A page, or another file.
@@ -130,16 +140,20 @@ fn answer(stream: TcpStream, shared: &Shared) -> io::Result<()> {
     stream.set_read_timeout(Some(LIMIT))?;
     stream.set_write_timeout(Some(LIMIT))?;
     let request = Request::read(BufReader::new((&stream).take(MAX_HEAD)))?;
-    if request.is_foreign() {
+    if request.is_foreign(|origin| shared.site.allows(origin)) {
         let text =
             "requests of other pages are refused; use the address that the program printed\n";
         return respond(&stream, "403 Forbidden", "text/plain", text.as_bytes());
     }
     if let Some(key) = &request.key {
         let accept = derive_accept_key(key.as_bytes());
+        let mut known = shared.site.protocols(&request).iter();
+        let protocol = known.find(|known| request.protocols.iter().any(|name| name == *known));
+        let protocol =
+            protocol.map_or_else(String::new, |name| format!("Sec-WebSocket-Protocol: {name}\r\n"));
         let head = format!(
             "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
-             Sec-WebSocket-Accept: {accept}\r\n\r\n"
+             Sec-WebSocket-Accept: {accept}\r\n{protocol}\r\n"
         );
         (&stream).write_all(head.as_bytes())?;
         shared.site.talk(&request, Socket::new(stream)?, &shared.stops);
@@ -190,6 +204,14 @@ mod tests {
             }
             socket.close("the end");
         }
+
+        fn protocols(&self, _: &Request) -> &'static [&'static str] {
+            &["new", "old"]
+        }
+
+        fn allows(&self, origin: &str) -> bool {
+            origin == "https://friend.example.org"
+        }
     }
 
     fn ask(server: &Server, request: &str) -> String {
@@ -223,6 +245,7 @@ mod tests {
             tungstenite::client(request, stream).ok().map(|(socket, _)| socket)
         };
         assert!(connect(Some("http://example.org")).is_none(), "a page of another site");
+        assert!(connect(Some("https://friend.example.org")).is_some(), "one that is allowed");
         let own = format!("http://{}", server.address());
         let mut socket = connect(Some(&own)).unwrap();
         for message in [Message::text("hi"), Message::binary(vec![1; 100_000])] {
@@ -232,6 +255,22 @@ mod tests {
         let _silent: Vec<_> = (0..5).map(|_| connect(None).unwrap()).collect();
         drop(server);
         assert!(matches!(socket.read(), Ok(Message::Close(Some(_)))));
+    }
+
+    #[test]
+    fn the_best_common_protocol_is_chosen() {
+        let server = Server::start("127.0.0.1:0", Arc::new(Echo)).unwrap();
+        let chosen = |offered: &str| {
+            let mut request =
+                format!("ws://{}/live", server.address()).into_client_request().unwrap();
+            request.headers_mut().insert("Sec-WebSocket-Protocol", offered.parse().unwrap());
+            let stream = TcpStream::connect(server.address()).unwrap();
+            let (_socket, answer) = tungstenite::client(request, stream).ok()?;
+            Some(answer.headers()["Sec-WebSocket-Protocol"].to_str().unwrap().to_owned())
+        };
+        assert_eq!(chosen("old").as_deref(), Some("old"));
+        assert_eq!(chosen("other, old,new").as_deref(), Some("new"));
+        assert_eq!(chosen("other"), None, "the client ends the handshake");
     }
 
     #[test]

@@ -7,6 +7,7 @@
 )]
 
 mod chromium;
+mod first_sound;
 
 use std::{
     fs,
@@ -18,6 +19,7 @@ use std::{
 };
 
 use chromium::{Browser, Tab};
+use first_sound::KEEP_TIMES;
 use serde_json::Value;
 
 /// Longest wait for something on a page.
@@ -140,6 +142,8 @@ fn a_user_talks_to_the_agent_by_a_browser() {
     // Sessions of two questions; ten of them show the bar of 18 answers of 20.
     let sessions = std::env::var("AFFERENT_SESSIONS").ok().and_then(|text| text.parse().ok());
     let (mut right, sessions) = (0, sessions.unwrap_or(1));
+    let (mut by_browser, mut by_files) = (Vec::new(), Vec::new());
+    let graph = pipelines().join("voice_agent.yaml");
     for session in 0..sessions {
         let sound = pipelines().join("assets/question.wav");
         let capture = format!("--use-file-for-fake-audio-capture={}%noloop", sound.display());
@@ -150,11 +154,12 @@ fn a_user_talks_to_the_agent_by_a_browser() {
             &capture,
         ];
         let Some(mut browser) = Browser::start(&flags) else { return };
-        let run = Run::start(&pipelines().join("voice_agent.yaml"), &["--profile", "browser"]);
+        let run = Run::start(&graph, &["--profile", "browser"]);
         let mut tab = browser.open(&run.address, 390);
-        let graph = "document.querySelectorAll('.node').length === 12";
-        wait(&mut tab, &format!("{graph} && !document.getElementById('devices').hidden"));
+        let drawn = "document.querySelectorAll('.node').length === 12";
+        wait(&mut tab, &format!("{drawn} && !document.getElementById('devices').hidden"));
         tab.evaluate(KEEP_SOUND);
+        tab.evaluate(KEEP_TIMES);
         tab.evaluate("document.getElementById('start').click()");
         wait(&mut tab, "document.querySelectorAll('#device-list .good').length === 2");
         let said = "document.getElementById('turns').textContent.includes('kitchen light is on')";
@@ -165,8 +170,25 @@ fn a_user_talks_to_the_agent_by_a_browser() {
         let found = ANSWERS.iter().filter(|answer| heard.contains(*answer)).count();
         println!("session {session}: heard {heard:?}, {found} of 2 answers");
         right += found;
+        let blocks = |tab: &mut Tab, list: &str| first_sound::of_page(&tab.evaluate(list));
+        let (said, played) = (blocks(&mut tab, "window.said"), blocks(&mut tab, "window.played"));
+        by_browser.extend(first_sound::first_sounds(&said, &played));
         assert_eq!(tab.errors(), Vec::<String>::new());
+        drop((tab, browser, run));
+        // For the comparison, which the tests of each change do not need.
+        if sessions > 1 {
+            by_files.extend(first_sound::of_files(&graph));
+        }
     }
+    let median = |mut times: Vec<f64>| {
+        times.sort_unstable_by(f64::total_cmp);
+        times.get(times.len() / 2).copied().unwrap_or(f64::NAN)
+    };
+    println!(
+        "first sound after the end of a question: {:.0} ms in the browser, {:.0} ms with files",
+        median(by_browser),
+        median(by_files)
+    );
     println!("{right} of {} answers were heard and recognized", 2 * sessions);
     assert!(10 * right >= 9 * 2 * sessions || sessions == 1 && right > 0);
 }

@@ -11,11 +11,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use afferent_core::{AlignedBytes, ForeignBytes};
+use afferent_core::ForeignBytes;
 use afferent_graph::{Header, NodeError, Packet, WireCodec};
 use afferent_transport::{
     frame::{self, Head, PacketHead},
-    link::{BulkBytes, Inbox, Link, LinkError},
+    link::{BulkBytes, HeldPacket, Inbox, Link, LinkError},
     local::{self, LocalLink},
 };
 
@@ -105,7 +105,7 @@ impl NodeProcess {
         &mut self,
         input: usize,
         packet: &Packet,
-        codec: &dyn WireCodec,
+        codec: &'static dyn WireCodec,
     ) -> Result<(), NodeError> {
         let Some(payload) = packet.payload() else { return Ok(()) };
         let edge = u16::try_from(input).unwrap_or(u16::MAX);
@@ -114,7 +114,7 @@ impl NodeProcess {
         frame::begin_packet(&mut self.frame, &head);
         let bytes = codec.encode(payload, &mut self.frame).map_err(NodeError::Payload)?;
         let len = self.frame.len();
-        let hold = || AlignedBytes::from(bytes).into();
+        let hold = || HeldPacket::new(packet.clone(), codec).into();
         let limit = Instant::now() + MEMORY_WAIT;
         loop {
             let freed = self.freed.load(Ordering::Acquire);

@@ -26,7 +26,7 @@ use crate::{
 /// imported by a child process when the graph is checked, with a time limit of 30 s.
 ///
 /// A call of the node is a call in the process: packets go there and back through shared memory,
-/// without copies on the side of Python. An exception, and the end of the process, are errors of the
+/// which nodes in Python pass on to one another. An exception, and the end of the process, are errors of the
 /// node, to which its `on_error` applies; `restart` starts the process again. With `reload`, it is
 /// started again when the file has changed, between two calls.
 ///

@@ -19,8 +19,16 @@ use crate::device::{Device, Kind};
 #[derive(Clone)]
 pub struct Web(Arc<Shared>);
 
-/// Talks to pages that show the running graph.
+/// Talks to clients that show the running graph.
 pub trait LiveView: Send + Sync {
+    /// Path of its socket, such as `/live`.
+    fn path(&self) -> &'static str;
+
+    /// Names of the protocols that it speaks; empty if clients need not name one.
+    fn protocols(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     /// Talks to a client until it leaves, or `stops` is true.
     fn talk(&self, request: &Request, socket: Socket, stops: &AtomicBool);
 }
@@ -28,6 +36,8 @@ pub trait LiveView: Send + Sync {
 struct Shared {
     /// Address to serve at, `HOST:PORT`.
     bind: String,
+    /// Origins of pages that are served elsewhere and may connect.
+    origins: Vec<String>,
     state: Mutex<State>,
 }
 
@@ -35,7 +45,7 @@ struct Shared {
 struct State {
     server: Option<Server>,
     devices: BTreeMap<String, Arc<Device>>,
-    live: Option<Arc<dyn LiveView>>,
+    views: Vec<Arc<dyn LiveView>>,
 }
 
 impl Service for Web {
@@ -56,7 +66,13 @@ impl Web {
 
     /// A page at the address `bind`, `HOST:PORT`; port 0 takes a free one.
     pub fn new(bind: impl Into<String>) -> Self {
-        Self(Arc::new(Shared { bind: bind.into(), state: Mutex::default() }))
+        Self::with_origins(bind, Vec::new())
+    }
+
+    /// A page at the address `bind`, to whose sockets pages of other `origins` may connect, such as
+    /// `https://app.foxglove.dev`.
+    pub fn with_origins(bind: impl Into<String>, origins: Vec<String>) -> Self {
+        Self(Arc::new(Shared { bind: bind.into(), origins, state: Mutex::default() }))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -91,8 +107,13 @@ impl Web {
     /// # Errors
     /// As [`Web::serve`].
     pub fn show(&self, live: Arc<dyn LiveView>) -> Result<SocketAddr, NodeError> {
-        self.state().live = Some(live);
+        self.state().views.push(live);
         self.serve()
+    }
+
+    /// The live view at `path`.
+    fn view(&self, path: &str) -> Option<Arc<dyn LiveView>> {
+        self.state().views.iter().find(|view| view.path() == path).cloned()
     }
 
     /// Offers a device to the page, by the name of its node, until the result is dropped.
@@ -150,23 +171,30 @@ impl Site for Pages {
         let state = web.state();
         let devices: Vec<_> =
             state.devices.iter().map(|(name, device)| device.describe(name)).collect();
-        let text = json!({"devices": devices, "live": state.live.is_some()}).to_string();
+        let text = json!({"devices": devices, "live": !state.views.is_empty()}).to_string();
         Some(Page { kind: "application/json", body: Cow::Owned(text.into_bytes()) })
     }
 
     fn talk(&self, request: &Request, socket: Socket, stops: &AtomicBool) {
         let Some(web) = self.0.upgrade().map(Web) else { return };
-        let (device, live) = {
-            let state = web.state();
-            let name = request.path.strip_prefix("/device/").unwrap_or_default();
-            (state.devices.get(name).cloned(), state.live.clone())
-        };
+        let name = request.path.strip_prefix("/device/").unwrap_or_default();
+        let (device, view) = (web.state().devices.get(name).cloned(), web.view(&request.path));
         // The page must not keep the server alive.
         drop(web);
-        match (device, live) {
+        match (device, view) {
             (Some(device), _) => device.talk(socket, stops),
-            (None, Some(live)) if request.path == "/live" => live.talk(request, socket, stops),
+            (None, Some(view)) => view.talk(request, socket, stops),
             _ => socket.close("there is no such device"),
         }
+    }
+
+    fn protocols(&self, request: &Request) -> &'static [&'static str] {
+        let view = self.0.upgrade().and_then(|shared| Web(shared).view(&request.path));
+        view.map_or(&[], |view| view.protocols())
+    }
+
+    fn allows(&self, origin: &str) -> bool {
+        let shared = self.0.upgrade();
+        shared.is_some_and(|shared| shared.origins.iter().any(|allowed| allowed == origin))
     }
 }

@@ -14,7 +14,7 @@ fn messages() -> Vec<Vec<u8>> {
     frame::end_inline(&mut inline, 200, |slot| slot.fill(3)).expect("the metadata is short");
     let mut segment = Vec::new();
     frame::begin_packet(&mut segment, &head);
-    frame::end_in_segment(&mut segment, 4, 1 << 20).expect("the metadata is short");
+    frame::end_in_segment(&mut segment, 4, (64, 1 << 20)).expect("the metadata is short");
     let ack = Ack { received: 3, taken: 2, dropped: 1, last_post: 3, ..Ack::default() };
     let heads = [Head::Watermark(head), Head::End(head), Head::Ack(ack), Head::Control];
     let heads = heads.map(|head| head.bytes().to_vec());

@@ -28,6 +28,7 @@ mod generate;
 mod gpu;
 mod hop;
 mod image;
+mod live;
 mod load;
 #[cfg(feature = "net")]
 mod machine_hop;
@@ -92,6 +93,7 @@ enum Command {
     Gpu(gpu::Options),
     Hop(hop::Options),
     Image(image::Options),
+    Live(live::Options),
     Load(load::Options),
     #[command(hide = true)]
     LoadOnce(load::OnceOptions),
@@ -149,6 +151,7 @@ fn main() -> anyhow::Result<()> {
         Command::Gpu(options) => gpu::run(&options)?,
         Command::Hop(options) => return show(hop::run(&options, cli.json)?, cli.update.as_deref()),
         Command::Image(options) => image::run(&options)?,
+        Command::Live(options) => live::run(&options)?,
         Command::Load(options) => load::run(&options)?,
         Command::LoadOnce(options) => return load::once(&options),
         Command::Models(options) => models::run(&options)?,

@@ -1,6 +1,10 @@
 //! Programs outside of the workspace that use the library.
 
-use std::{fs, path::Path, process::Command};
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use anyhow::{Context, Result, ensure};
 
@@ -73,10 +77,12 @@ fn generated_project() -> Result<()> {
     run(outside(&project, "run").args(["--", "run", "graph.yaml", "--virtual"]))
 }
 
-/// `cargo` in a folder outside, without the network.
+/// `cargo` in a folder outside, without the network. It uses what the release build of the program has
+/// compiled.
 fn outside(folder: &Path, command: &str) -> Command {
     let mut cargo = cargo("");
-    cargo.args([command, "--offline"]).current_dir(folder);
-    cargo.env("CARGO_TARGET_DIR", root().join("target/outside"));
+    cargo.args([command, "--offline", "--release"]).current_dir(folder);
+    let target = env::var_os("CARGO_TARGET_DIR").map_or(root().join("target"), PathBuf::from);
+    cargo.env("CARGO_TARGET_DIR", target).env("CARGO_PROFILE_RELEASE_STRIP", "debuginfo");
     cargo
 }
