@@ -47,7 +47,7 @@ mod tests {
 
     #[test]
     fn an_unknown_adapter_is_named_with_those_that_there_are() {
-        let gpu = Gpu::new(GpuOptions { adapter: Some("no such adapter".into()) });
+        let gpu = Gpu::new(GpuOptions { adapter: Some("no such adapter".into()), cache: None });
         let reason = Vulkan::new(gpu).unavailable().unwrap();
         let has_adapters = reason.contains("`no such adapter`; this machine has: ");
         assert!(has_adapters || reason.contains("no Vulkan"), "{reason}");

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use afferent_core::{Args, Delegate, Error, KernelContext};
+use afferent_core::{Args, Delegate, DelegateObserver, Error, KernelContext};
 use afferent_gpu::{Access, BindGroup, Binding, Buffer, Device, Dispatch, Gpu, Readback};
 
 use crate::{
@@ -205,7 +205,12 @@ impl<'a> VulkanDelegate<'a> {
     }
 
     /// Runs the recording. Copies the results to the output arguments, or leaves them on the device.
-    fn run(&mut self, recording: &mut Recording, args: &mut Args<'_>) -> Result<(), Error> {
+    fn run(
+        &mut self,
+        recording: &mut Recording,
+        args: &mut Args<'_>,
+        observer: Option<&dyn DelegateObserver>,
+    ) -> Result<(), Error> {
         let gpu = self.gpu.clone();
         let device = gpu.device().map_err(from_gpu)?;
         let mut exchange = self.upload(device, recording, args)?;
@@ -258,11 +263,33 @@ impl<'a> VulkanDelegate<'a> {
             }
         };
         let staging = self.staging.as_ref();
-        let dispatches = rebound.as_deref().unwrap_or(&recording.dispatches);
+        let mut dispatches = rebound.as_deref().unwrap_or(&recording.dispatches);
+        if let Some(observer) = observer.filter(|_| device.has_timestamps()) {
+            self.profile(device, &recording.steps, dispatches, observer)?;
+            dispatches = &[];
+        }
         let ran = device.run_and_read(dispatches, staging, &readbacks, &mut read);
         ran.map_err(from_gpu)?;
         stored?;
         exchange.finish(device, &|root| self.buffer(root).cloned(), args)
+    }
+
+    /// Runs the shaders of `steps` one by one, and tells their times: the name of the operator and the
+    /// number of its call in the blob.
+    fn profile(
+        &self,
+        device: &Device,
+        steps: &[Step],
+        dispatches: &[Dispatch],
+        observer: &dyn DelegateObserver,
+    ) -> Result<(), Error> {
+        let times = device.profile(&dispatches.iter().collect::<Vec<_>>()).map_err(from_gpu)?;
+        for (step, time) in steps.iter().zip(times) {
+            let Some(call) = self.graph.calls.get(step.call) else { continue };
+            let name = format!("{} #{}", call.operator.name, call.index);
+            observer.part(&name, u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
+        }
+        Ok(())
     }
 }
 
@@ -446,7 +473,7 @@ impl Delegate for VulkanDelegate<'_> {
         self.graph.inputs.len()
     }
 
-    fn execute(&mut self, _: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    fn execute(&mut self, cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         let key = self.input_key(args)?;
         if self.recording.is_none() || self.key != key {
             self.recording = Some(self.record(&key)?);
@@ -456,7 +483,7 @@ impl Delegate for VulkanDelegate<'_> {
         let Some(mut recording) = self.recording.take() else {
             return Err(Error::Internal { reason: "a run has a recording" });
         };
-        self.run(&mut recording, args)?;
+        self.run(&mut recording, args, cx.observer())?;
         self.recording = Some(recording);
         Ok(())
     }

@@ -18,8 +18,13 @@ use crate::{
 /// Result of an operator: an error is a clause that follows the name of the operator.
 pub(crate) type OpResult<T = ()> = Result<T, &'static str>;
 
-/// Limit of the multiplications of a run.
-const MAX_WORK: u64 = 1 << 46;
+/// Limit of the multiplications of a run: about two minutes of a device of this kind.
+fn max_work(kind: DeviceKind) -> u64 {
+    match kind {
+        DeviceKind::Cpu => 1 << 41,
+        _ => 1 << 46,
+    }
+}
 
 /// Memory that a shader uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -144,7 +149,10 @@ impl<'g, 'a> Recorder<'g, 'a> {
     pub(crate) fn count_work(&mut self, work: &[usize]) -> OpResult {
         let product = work.iter().fold(1_u64, |product, n| product.saturating_mul(*n as u64));
         self.work = self.work.saturating_add(product);
-        if self.work > MAX_WORK { Err("needs more than 2^46 multiplications") } else { Ok(()) }
+        match self.work <= max_work(self.limits.kind) {
+            true => Ok(()),
+            false => Err("needs more multiplications than the device does in two minutes"),
+        }
     }
 
     /// Memory of `words` words until the end of the call.

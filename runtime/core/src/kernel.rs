@@ -222,17 +222,24 @@ pub unsafe trait Workers: Sync {
     fn wake(&self) {}
 }
 
-/// Context of a kernel call: scratch memory and worker threads.
+/// Context of a kernel call: scratch memory, worker threads, and the observer of a profile.
 #[derive(Default)]
 pub struct KernelContext<'a> {
     scratch: &'a mut [u8],
     workers: Option<&'a dyn Workers>,
+    observer: Option<&'a dyn DelegateObserver>,
+}
+
+/// Receiver of the times of the parts of a delegate, such as shaders.
+pub trait DelegateObserver {
+    /// A part with this name took `nanos` nanoseconds. Parts are told in the order of their runs.
+    fn part(&self, name: &str, nanos: u64);
 }
 
 impl<'a> KernelContext<'a> {
     /// Context with scratch memory and no worker threads.
     pub fn new(scratch: &'a mut [u8]) -> Self {
-        Self { scratch, workers: None }
+        Self { scratch, workers: None, observer: None }
     }
 
     /// The same context with worker threads.
@@ -244,6 +251,17 @@ impl<'a> KernelContext<'a> {
     /// Worker threads that the call may use, if any.
     pub fn workers(&self) -> Option<&'a dyn Workers> {
         self.workers
+    }
+
+    /// The same context with an observer of the parts of a delegate.
+    #[must_use]
+    pub fn with_observer(self, observer: Option<&'a dyn DelegateObserver>) -> Self {
+        Self { observer, ..self }
+    }
+
+    /// Observer of the parts of a delegate, if the run is profiled. It may make the call slower.
+    pub fn observer(&self) -> Option<&'a dyn DelegateObserver> {
+        self.observer
     }
 
     /// Borrows `len` elements of scratch memory with arbitrary contents. The next call of this

@@ -60,8 +60,8 @@ pub use floats::{read_float_range, read_floats, tensor_of};
 #[cfg(feature = "alloc")]
 pub use foreign::{ForeignBytes, Memory};
 pub use kernel::{
-    Arg, Kernel, KernelContext, KernelFn, KernelLists, OpPattern, Workers, find_kernel,
-    select_kernels,
+    Arg, DelegateObserver, Kernel, KernelContext, KernelFn, KernelLists, OpPattern, Workers,
+    find_kernel, select_kernels,
 };
 pub use scalar_type::{Bool, Element, ScalarType};
 #[cfg(feature = "alloc")]

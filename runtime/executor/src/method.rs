@@ -8,8 +8,8 @@ use core::{
 };
 
 use afferent_core::{
-    Arg, Args, DelegateHandle, Dims, EValue, Error, KernelContext, KernelFn, Signature, TensorMut,
-    TensorSlot, TensorView, Workers,
+    Arg, Args, DelegateHandle, DelegateObserver, Dims, EValue, Error, KernelContext, KernelFn,
+    Signature, TensorMut, TensorSlot, TensorView, Workers,
 };
 use afferent_program::{MethodPlan, Value};
 
@@ -132,6 +132,11 @@ pub trait RunObserver {
 
     /// Called after the instruction with this index.
     fn end(&self, instruction: usize);
+
+    /// Observer of the parts of a delegate, if they are wanted: they may make its calls slower.
+    fn delegate_observer(&self) -> Option<&dyn DelegateObserver> {
+        None
+    }
 }
 
 impl RunOptions<'_> {
@@ -263,7 +268,9 @@ impl<'a> Method<'a> {
             // SAFETY: loading checked that the outputs of this instruction share no memory with its
             // other arguments, and `self` is borrowed, so nothing else accesses the tensors.
             let mut args = unsafe { Args::new(self.values, self.slots, ids, signature) };
-            let mut cx = KernelContext::new(self.heap.scratch()).with_workers(options.workers);
+            let observer = options.observer.and_then(RunObserver::delegate_observer);
+            let cx = KernelContext::new(self.heap.scratch()).with_workers(options.workers);
+            let mut cx = cx.with_observer(observer);
             let result = match callee {
                 Callee::Kernel(run) => run(&mut cx, &mut args),
                 Callee::Delegate(index) => {

@@ -254,7 +254,7 @@ mod tests {
 
     #[test]
     fn a_gpu_that_is_off_gives_an_error() {
-        let gpu = Gpu::new(GpuOptions { adapter: Some("off".into()) });
+        let gpu = Gpu::new(GpuOptions { adapter: Some("off".into()), cache: None });
         assert_eq!(gpu.device().err(), Some(GpuError::Off));
     }
 }

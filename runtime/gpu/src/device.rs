@@ -10,7 +10,10 @@ use wgpu::{
     Adapter, Backends, DeviceDescriptor, ErrorFilter, Features, Instance, InstanceDescriptor,
 };
 
-use crate::{GpuError, GpuOptions, memory::Pool, options::kind_name, pipeline::PipelineCache};
+use crate::{
+    GpuError, GpuOptions, memory::Pool, options::kind_name, pipeline::PipelineCache,
+    pipeline_file::PipelineFile,
+};
 
 /// GPU of the process. Clones share the device.
 #[derive(Clone)]
@@ -130,7 +133,10 @@ impl Device {
         let index = options.choose(&infos)?;
         let (adapter, info) = (adapters.swap_remove(index), &infos[index]);
         let limits = adapter.limits();
-        let wanted = Features::TIMESTAMP_QUERY | Features::SHADER_F16 | Features::SUBGROUP;
+        let wanted = Features::TIMESTAMP_QUERY
+            | Features::SHADER_F16
+            | Features::SUBGROUP
+            | Features::PIPELINE_CACHE;
         let request = DeviceDescriptor {
             required_features: adapter.features() & wanted,
             required_limits: limits.clone(),
@@ -143,11 +149,13 @@ impl Device {
         })?;
         let fault = Arc::new(Mutex::new(None));
         watch(&device, &fault);
+        let folder = options.cache.as_deref();
+        let file = folder.and_then(|folder| PipelineFile::open(&device, info, folder));
         let is_cpu = info.device_type == wgpu::DeviceType::Cpu;
         Ok(Self {
             device,
             queue,
-            pipelines: PipelineCache::default(),
+            pipelines: PipelineCache::new(file),
             pool: Pool::default(),
             counters: Counters::default(),
             fault,

@@ -1,6 +1,6 @@
 //! Choice of the adapter.
 
-use std::env;
+use std::{env, path::PathBuf};
 
 use wgpu::{AdapterInfo, DeviceType};
 
@@ -14,12 +14,19 @@ pub struct GpuOptions {
     /// or CPU device, in this order. So a CPU device such as lavapipe is used if it is asked for or
     /// if there is nothing else.
     pub adapter: Option<String>,
+    /// Folder for compiled shaders, which the next process need not compile; `None` keeps none.
+    pub cache: Option<PathBuf>,
 }
 
 impl GpuOptions {
-    /// Options with the adapter that the environment variable `AFFERENT_GPU` names.
+    /// Options with the adapter that the environment variable `AFFERENT_GPU` names, and the folder
+    /// `afferent/gpu` in `XDG_CACHE_HOME`, by default `~/.cache`.
     pub fn from_env() -> Self {
-        Self { adapter: env::var("AFFERENT_GPU").ok().filter(|name| !name.is_empty()) }
+        let adapter = env::var("AFFERENT_GPU").ok().filter(|name| !name.is_empty());
+        let given = env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+        let folder = given.filter(|folder| folder.is_absolute());
+        let folder = folder.or_else(|| Some(env::home_dir()?.join(".cache")));
+        Self { adapter, cache: folder.map(|folder| folder.join("afferent/gpu")) }
     }
 
     /// Index of the adapter to use.
@@ -90,7 +97,8 @@ mod tests {
         ];
         let check =
             |wanted: Option<&str>, adapters: &[AdapterInfo], expected: Result<usize, &str>| {
-                let found = GpuOptions { adapter: wanted.map(str::to_owned) }.choose(adapters);
+                let found =
+                    GpuOptions { adapter: wanted.map(str::to_owned), cache: None }.choose(adapters);
                 match (found, expected) {
                     (Ok(found), Ok(expected)) => assert_eq!(found, expected, "{wanted:?}"),
                     (Err(error), Err(part)) => {

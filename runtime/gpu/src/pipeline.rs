@@ -12,7 +12,7 @@ use wgpu::{
     ShaderStages,
 };
 
-use crate::{Buffer, Device, GpuError};
+use crate::{Buffer, Device, GpuError, pipeline_file::PipelineFile};
 
 /// Access of a shader to a buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -30,9 +30,18 @@ pub struct Pipeline {
     layout: wgpu::BindGroupLayout,
 }
 
-/// Pipelines of a device by shader source.
-#[derive(Default)]
-pub(crate) struct PipelineCache(Mutex<HashMap<Box<str>, Arc<Pipeline>>>);
+/// Pipelines of a device.
+pub(crate) struct PipelineCache {
+    by_source: Mutex<HashMap<Box<str>, Arc<Pipeline>>>,
+    file: Option<PipelineFile>,
+}
+
+impl PipelineCache {
+    /// An empty cache, with those of earlier processes in `file`.
+    pub(crate) fn new(file: Option<PipelineFile>) -> Self {
+        Self { by_source: Mutex::default(), file }
+    }
+}
 
 /// Range of a buffer that a shader uses.
 #[derive(Debug, Clone, Copy)]
@@ -65,7 +74,7 @@ impl Device {
     /// # Errors
     /// If the driver refuses the shader.
     pub fn pipeline(&self, source: &str, bindings: &[Access]) -> Result<Arc<Pipeline>, GpuError> {
-        let mut cache = self.pipelines.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut cache = self.pipelines.by_source.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(pipeline) = cache.get(source) {
             return Ok(pipeline.clone());
         }
@@ -107,7 +116,7 @@ impl Device {
                 zero_initialize_workgroup_memory: false,
                 ..PipelineCompilationOptions::default()
             },
-            cache: None,
+            cache: self.pipelines.file.as_ref().map(PipelineFile::cache),
         });
         Pipeline { pipeline, layout }
     }

@@ -4,7 +4,8 @@
 //! writes. The block `Default` has the events of loading, and a block `Execute` those of each run.
 //! A kernel call gives two events, `native_call_NAME.OVERLOAD` and `OPERATOR_CALL`, with equal
 //! times. Events of an instruction have its index, which the Inspector maps to the debug handle in
-//! an ETRecord; events of the whole method have chain index -1. Times are nanoseconds since loading
+//! an ETRecord; events of the whole method have chain index -1. Parts of a delegate, such as shaders,
+//! have no name but an identifier of the delegate, and follow each other from its begin. Times are nanoseconds since loading
 //! began. There are no allocation events: the Inspector rejects them, and a run allocates nothing.
 
 use std::{
@@ -12,6 +13,7 @@ use std::{
     time::Instant,
 };
 
+use afferent_core::DelegateObserver;
 use afferent_runtime::{
     RunObserver,
     program::{Instruction, MethodPlan},
@@ -34,13 +36,23 @@ pub struct EtDumpRecorder {
     begin: Cell<u64>,
     runs: RefCell<Vec<Run>>,
     /// Instructions of the active run.
-    current: RefCell<Vec<(usize, Span)>>,
+    current: RefCell<Vec<Instructed>>,
+    /// Parts of the delegate that runs.
+    parts: RefCell<Vec<(String, u64)>>,
     events: Cell<usize>,
 }
 
 struct Run {
     span: Span,
-    instructions: Vec<(usize, Span)>,
+    instructions: Vec<Instructed>,
+}
+
+/// A run of an instruction.
+struct Instructed {
+    instruction: usize,
+    span: Span,
+    /// Names of the parts of a delegate, with their nanoseconds.
+    parts: Vec<(String, u64)>,
 }
 
 impl RunObserver for EtDumpRecorder {
@@ -50,10 +62,22 @@ impl RunObserver for EtDumpRecorder {
 
     fn end(&self, instruction: usize) {
         let end = nanos(self.origin);
-        self.events.set(self.events.get() + 1);
+        let parts = self.parts.take();
+        self.events.set(self.events.get() + 1 + parts.len());
         if self.events.get() <= MAX_EVENTS {
-            self.current.borrow_mut().push((instruction, (self.begin.get(), end)));
+            let span = (self.begin.get(), end);
+            self.current.borrow_mut().push(Instructed { instruction, span, parts });
         }
+    }
+
+    fn delegate_observer(&self) -> Option<&dyn DelegateObserver> {
+        Some(self)
+    }
+}
+
+impl DelegateObserver for EtDumpRecorder {
+    fn part(&self, name: &str, nanos: u64) {
+        self.parts.borrow_mut().push((name.to_owned(), nanos));
     }
 }
 
@@ -77,6 +101,7 @@ impl EtDumpRecorder {
             begin: Cell::default(),
             runs: RefCell::default(),
             current: RefCell::default(),
+            parts: RefCell::default(),
             events: Cell::default(),
         }
     }
@@ -106,10 +131,16 @@ impl EtDumpRecorder {
         writer.block("Default", &events);
         for run in self.runs.borrow().iter() {
             let mut events = Vec::with_capacity(2 * run.instructions.len() + 1);
-            for &(instruction, span) in &run.instructions {
-                let location = (0, i32::try_from(instruction).unwrap_or(i32::MAX));
-                let names = names(plan, instruction);
-                events.extend(names.iter().map(|name| writer.event(name, location, span)));
+            for Instructed { instruction, span, parts } in &run.instructions {
+                let location = (0, i32::try_from(*instruction).unwrap_or(i32::MAX));
+                let mut start = span.0;
+                for (name, nanos) in parts {
+                    let end = start.saturating_add(*nanos);
+                    events.push(writer.part(name, location, (start, end)));
+                    start = end;
+                }
+                let names = names(plan, *instruction);
+                events.extend(names.iter().map(|name| writer.event(name, location, *span)));
             }
             events.push(writer.event("Method::execute", WHOLE_METHOD, run.span));
             writer.block("Execute", &events);
@@ -154,11 +185,26 @@ struct Writer {
 
 impl Writer {
     /// Writes a table `Event` with a `ProfileEvent`.
-    fn event(&mut self, name: &str, (chain, instruction): (i32, i32), span: Span) -> Table {
+    fn event(&mut self, name: &str, location: (i32, i32), span: Span) -> Table {
+        self.profile_event(slot(0), name, location, span)
+    }
+
+    /// As [`event`](Self::event), for a part of a delegate.
+    fn part(&mut self, name: &str, location: (i32, i32), span: Span) -> Table {
+        self.profile_event(slot(4), name, location, span)
+    }
+
+    fn profile_event(
+        &mut self,
+        name_slot: u16,
+        name: &str,
+        (chain, instruction): (i32, i32),
+        span: Span,
+    ) -> Table {
         let builder = &mut self.builder;
         let name = builder.create_shared_string(name);
         let start = builder.start_table();
-        builder.push_slot_always(slot(0), name);
+        builder.push_slot_always(name_slot, name);
         builder.push_slot(slot(1), chain, 0_i32);
         builder.push_slot(slot(2), instruction, -1_i32);
         builder.push_slot(slot(6), span.0, 0_u64);
@@ -299,5 +345,26 @@ mod tests {
         let call = blocks[1].tables(3)[0].table(0);
         assert!(whole.u64(6) <= call.u64(6) && call.u64(7) <= whole.u64(7));
         assert!(whole.u64(7) <= blocks[2].tables(3)[0].table(0).u64(6), "runs follow each other");
+    }
+
+    #[test]
+    fn parts_of_a_delegate_follow_each_other() {
+        let origin = Instant::now();
+        let recorder = EtDumpRecorder::new(origin, origin);
+        recorder.begin(0);
+        recorder.part("linear #3", 500);
+        recorder.part("relu #4", 700);
+        recorder.end(0);
+        recorder.end_run(origin);
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/conformance/data/programs");
+        let file = afferent_runtime::ModelFile::open(format!("{folder}/add/model.pte"), &[]);
+        let file = recorder.to_bytes(&file.unwrap().method("forward").unwrap()).unwrap();
+        let root = Reader { file: &file, at: Reader::target(&file, 4) };
+        let events = root.tables(1)[1].tables(3);
+        let [first, second] = [0, 1].map(|index| events[index].table(0));
+        assert_eq!((first.str(4), second.str(4)), ("linear #3", "relu #4"));
+        assert_eq!((first.field(0), first.i32(2)), (None, 0), "no name, but the instruction");
+        assert_eq!((first.u64(7) - first.u64(6), second.u64(6)), (500, first.u64(7)));
+        assert_eq!(second.u64(7) - second.u64(6), 700);
     }
 }

@@ -31,7 +31,7 @@ pub use contents::{
 pub use diff::{OutputComparison, diff};
 pub use error::InspectError;
 pub use etdump::EtDumpRecorder;
-pub use profile::{InstructionProfile, InstructionTime, MeanTimes};
+pub use profile::{InstructionProfile, InstructionTime, MeanTimes, PartTime};
 pub use random::random_inputs;
 pub use value::{OwnedValue, describe, in_dim_order, mismatch};
 pub use verify::{TestCaseResult, verify};

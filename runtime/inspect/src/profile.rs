@@ -6,6 +6,7 @@ use std::{
     time::Instant,
 };
 
+use afferent_core::DelegateObserver;
 use afferent_runtime::{
     RunObserver, callee,
     program::{Instruction, MethodPlan},
@@ -18,6 +19,10 @@ pub struct InstructionProfile {
     begin: Cell<Option<Instant>>,
     /// Calls and total nanoseconds of each instruction.
     instructions: RefCell<BTreeMap<usize, (u64, u64)>>,
+    /// Parts of the delegate that runs.
+    running: RefCell<Vec<(String, u64)>>,
+    /// Total nanoseconds of the parts of each delegate.
+    parts: RefCell<BTreeMap<usize, Vec<(String, u64)>>>,
 }
 
 /// Mean times of the instructions of a method.
@@ -40,6 +45,18 @@ pub struct InstructionTime {
     pub calls: u64,
     /// Mean time of a call in microseconds.
     pub mean_us: f64,
+    /// Parts of a delegate that tells their times, such as shaders, in the order of their runs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<PartTime>,
+}
+
+/// Mean time of a part of a delegate.
+#[derive(Debug, Serialize)]
+pub struct PartTime {
+    /// Operator, and number of the call.
+    pub name: String,
+    /// Mean time of a call in microseconds.
+    pub mean_us: f64,
 }
 
 impl RunObserver for InstructionProfile {
@@ -53,6 +70,25 @@ impl RunObserver for InstructionProfile {
         let (calls, nanos) = instructions.entry(instruction).or_default();
         *calls += 1;
         *nanos += u64::try_from(elapsed).unwrap_or(u64::MAX);
+        let running = self.running.take();
+        let mut parts = self.parts.borrow_mut();
+        let known = parts.entry(instruction).or_default();
+        for (index, (name, nanos)) in running.into_iter().enumerate() {
+            match known.get_mut(index).filter(|known| known.0 == name) {
+                Some(known) => known.1 += nanos,
+                None => known.push((name, nanos)),
+            }
+        }
+    }
+
+    fn delegate_observer(&self) -> Option<&dyn DelegateObserver> {
+        Some(self)
+    }
+}
+
+impl DelegateObserver for InstructionProfile {
+    fn part(&self, name: &str, nanos: u64) {
+        self.running.borrow_mut().push((name.to_owned(), nanos));
     }
 }
 
@@ -60,11 +96,22 @@ impl InstructionProfile {
     /// Mean times so far. `plan` is the method that ran.
     pub fn mean_times(&self, plan: &MethodPlan<'_>) -> MeanTimes {
         let instructions = self.instructions.borrow();
+        let parts = self.parts.borrow();
+        let mean_us = |nanos: u64, calls: u64| nanos as f64 / 1e3 / calls as f64;
         let times = instructions.iter().map(|(&at, &(calls, nanos))| InstructionTime {
             instruction: at,
             name: name(plan, at),
             calls,
-            mean_us: nanos as f64 / 1e3 / calls as f64,
+            mean_us: mean_us(nanos, calls),
+            parts: parts
+                .get(&at)
+                .into_iter()
+                .flatten()
+                .map(|(name, nanos)| PartTime {
+                    name: name.clone(),
+                    mean_us: mean_us(*nanos, calls),
+                })
+                .collect(),
         });
         MeanTimes { method: plan.name().to_owned(), instructions: times.collect() }
     }

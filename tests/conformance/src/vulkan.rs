@@ -3,6 +3,7 @@
 //! Without a device the test prints `skipped: no Vulkan device` and passes.
 
 mod device_tensors;
+mod profile;
 
 use std::{
     env, fs,

@@ -51,6 +51,26 @@ pub fn program_with_xnnpack(bytes: &[u8], seed: u64) -> Tally {
     program_with_backends(bytes, seed, [Arc::new(Xnnpack) as Arc<dyn Backend>])
 }
 
+/// As [`program`], with Vulkan delegates on the device that `AFFERENT_GPU` names.
+///
+/// # Panics
+/// Without a device, where the test would pass whatever the backend does.
+#[cfg(feature = "vulkan")]
+pub fn program_with_vulkan(bytes: &[u8], seed: u64) -> Tally {
+    use std::sync::OnceLock;
+
+    use afferent_backend_vulkan::Vulkan;
+    use afferent_gpu::{Gpu, GpuOptions};
+
+    static BACKEND: OnceLock<Arc<Vulkan>> = OnceLock::new();
+    let backend = BACKEND.get_or_init(|| {
+        let backend = Vulkan::new(Gpu::new(GpuOptions::from_env()));
+        assert!(backend.is_available(), "there is no Vulkan device");
+        Arc::new(backend)
+    });
+    program_with_backends(bytes, seed, [backend.clone() as Arc<dyn Backend>])
+}
+
 fn program_with_backends(
     bytes: &[u8],
     seed: u64,
