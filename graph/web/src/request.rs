@@ -70,9 +70,13 @@ impl Request {
     ///
     /// With a name of its own, another site could lead its pages here: a host is `localhost` or an
     /// address. A page names its origin, which must be this server, or one that `allows` accepts.
-    pub(crate) fn is_foreign(&self, allows: impl Fn(&str) -> bool) -> bool {
+    /// With `has_any_name`, any host is accepted.
+    pub(crate) fn is_foreign(&self, has_any_name: bool, allows: impl Fn(&str) -> bool) -> bool {
         let host = host_name(&self.host);
-        if !host.eq_ignore_ascii_case("localhost") && host.parse::<IpAddr>().is_err() {
+        if !has_any_name
+            && !host.eq_ignore_ascii_case("localhost")
+            && host.parse::<IpAddr>().is_err()
+        {
             return true;
         }
         if self.origin.as_deref().is_some_and(allows) {
@@ -122,8 +126,9 @@ mod tests {
 
     #[test]
     fn requests_of_other_sites_are_told() {
-        let is_foreign =
-            |headers: &str| request(headers).is_foreign(|origin| origin == "https://a.example.org");
+        let is_foreign = |headers: &str| {
+            request(headers).is_foreign(false, |origin| origin == "https://a.example.org")
+        };
         let own = [
             "Host: localhost\r\nOrigin: https://a.example.org\r\nSec-Fetch-Site: cross-site",
             "Host: localhost:8080",
@@ -144,6 +149,8 @@ mod tests {
             "Host: localhost\r\nSec-Fetch-Site: cross-site",
             "Host: localhost\r\nSec-Fetch-Site: same-site",
         ];
+        assert!(!request("Host: robot.example.org").is_foreign(true, |_| false));
+        assert!(request("Host: a\r\nSec-Fetch-Site: cross-site").is_foreign(true, |_| false));
         own.iter().for_each(|headers| assert!(!is_foreign(headers), "{headers}"));
         foreign.iter().for_each(|headers| assert!(is_foreign(headers), "{headers}"));
     }

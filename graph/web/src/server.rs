@@ -2,14 +2,14 @@
 
 use std::{
     borrow::Cow,
-    io::{self, BufReader, Read, Write},
+    io::{self, BufReader, ErrorKind, Read, Write},
     net::{IpAddr, SocketAddr, TcpListener, TcpStream},
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     thread::{self, JoinHandle},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use tungstenite::handshake::derive_accept_key;
@@ -19,7 +19,7 @@ use crate::{Request, Socket, request::MAX_HEAD};
 /// Largest number of connections at a time.
 const MAX_CONNECTIONS: usize = 64;
 
-/// Longest wait for a client.
+/// Longest time of a request, and longest wait for a client that reads.
 const LIMIT: Duration = Duration::from_secs(5);
 
 /// Pages and WebSockets of a server. Called on the threads of connections.
@@ -39,15 +39,49 @@ pub trait Site: Send + Sync + 'static {
     fn allows(&self, _origin: &str) -> bool {
         false
     }
+
+    /// True if requests may name the server by any host name, which lets pages of other sites read what
+    /// it serves: for figures that other machines collect.
+    fn has_any_name(&self) -> bool {
+        false
+    }
 }
 
 /// A page, or another file.
-#[derive(Debug, Clone)]
 pub struct Page {
-    /// Media type, such as `text/html; charset=utf-8`.
-    pub kind: &'static str,
-    /// Content.
-    pub body: Cow<'static, [u8]>,
+    status: &'static str,
+    kind: &'static str,
+    body: Body,
+}
+
+enum Body {
+    Whole(Cow<'static, [u8]>),
+    Stream(Stream),
+}
+
+/// Writes to a client until it leaves, or the flag says that the server ends.
+type Stream = Box<dyn FnOnce(&mut dyn Write, &AtomicBool) -> io::Result<()> + Send>;
+
+impl Page {
+    /// A page of the media type `kind`, such as `text/html; charset=utf-8`.
+    pub fn new(kind: &'static str, body: impl Into<Cow<'static, [u8]>>) -> Self {
+        Self { status: "200 OK", kind, body: Body::Whole(body.into()) }
+    }
+
+    /// The answer to a request for something that does not exist now.
+    pub fn unavailable(reason: &'static str) -> Self {
+        let body = Body::Whole(reason.as_bytes().into());
+        Self { status: "503 Service Unavailable", kind: "text/plain", body }
+    }
+
+    /// An answer of the media type `kind` without a known end, which `write` sends to the client. The flag
+    /// is true when the server ends.
+    pub fn stream(
+        kind: &'static str,
+        write: impl FnOnce(&mut dyn Write, &AtomicBool) -> io::Result<()> + Send + 'static,
+    ) -> Self {
+        Self { status: "200 OK", kind, body: Body::Stream(Box::new(write)) }
+    }
 }
 
 /// A server, until it is dropped.
@@ -69,7 +103,14 @@ impl Server {
     /// # Errors
     /// The error of the system.
     pub fn start(address: &str, site: Arc<dyn Site>) -> io::Result<Self> {
-        let listener = TcpListener::bind(address)?;
+        Self::serve(TcpListener::bind(address)?, site)
+    }
+
+    /// Serves the clients of `listener`, and those that have waited before.
+    ///
+    /// # Errors
+    /// The error of the system.
+    pub fn serve(listener: TcpListener, site: Arc<dyn Site>) -> io::Result<Self> {
         let address = listener.local_addr()?;
         let (stops, connections) = (AtomicBool::new(false), AtomicUsize::new(0));
         let shared = Arc::new(Shared { site, stops, connections });
@@ -137,17 +178,18 @@ fn connect(stream: TcpStream, shared: &Arc<Shared>) -> io::Result<()> {
 }
 
 fn answer(stream: TcpStream, shared: &Shared) -> io::Result<()> {
-    stream.set_read_timeout(Some(LIMIT))?;
     stream.set_write_timeout(Some(LIMIT))?;
-    let request = Request::read(BufReader::new((&stream).take(MAX_HEAD)))?;
-    if request.is_foreign(|origin| shared.site.allows(origin)) {
+    let head = Limited { stream: &stream, end: Instant::now() + LIMIT };
+    let request = Request::read(BufReader::new(head.take(MAX_HEAD)))?;
+    let site = &shared.site;
+    if request.is_foreign(site.has_any_name(), |origin| site.allows(origin)) {
         let text =
             "requests of other pages are refused; use the address that the program printed\n";
         return respond(&stream, "403 Forbidden", "text/plain", text.as_bytes());
     }
     if let Some(key) = &request.key {
         let accept = derive_accept_key(key.as_bytes());
-        let mut known = shared.site.protocols(&request).iter();
+        let mut known = site.protocols(&request).iter();
         let protocol = known.find(|known| request.protocols.iter().any(|name| name == *known));
         let protocol =
             protocol.map_or_else(String::new, |name| format!("Sec-WebSocket-Protocol: {name}\r\n"));
@@ -156,22 +198,50 @@ fn answer(stream: TcpStream, shared: &Shared) -> io::Result<()> {
              Sec-WebSocket-Accept: {accept}\r\n{protocol}\r\n"
         );
         (&stream).write_all(head.as_bytes())?;
-        shared.site.talk(&request, Socket::new(stream)?, &shared.stops);
+        site.talk(&request, Socket::new(stream)?, &shared.stops);
         return Ok(());
     }
-    match (request.method.as_str(), shared.site.page(&request)) {
-        ("GET", Some(page)) => respond(&stream, "200 OK", page.kind, &page.body),
-        _ => respond(&stream, "404 Not Found", "text/plain", b"there is no such page\n"),
+    let page = (request.method == "GET").then(|| site.page(&request)).flatten();
+    match page {
+        Some(Page { status, kind, body: Body::Whole(body) }) => {
+            respond(&stream, status, kind, &body)
+        }
+        Some(Page { status, kind, body: Body::Stream(write) }) => {
+            (&stream).write_all(head(status, kind, "").as_bytes())?;
+            write(&mut &stream, &shared.stops)
+        }
+        None => respond(&stream, "404 Not Found", "text/plain", b"there is no such page\n"),
     }
 }
 
 fn respond(mut stream: &TcpStream, status: &str, kind: &str, body: &[u8]) -> io::Result<()> {
-    let head = format!(
-        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n\
-         Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n",
-        body.len()
-    );
-    stream.write_all(&[head.as_bytes(), body].concat())
+    let length = format!("Content-Length: {}\r\n", body.len());
+    stream.write_all(&[head(status, kind, &length).as_bytes(), body].concat())
+}
+
+/// Head of an answer, with the line `length`.
+fn head(status: &str, kind: &str, length: &str) -> String {
+    format!(
+        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\n{length}Cache-Control: no-store\r\n\
+         X-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n"
+    )
+}
+
+/// Bytes of a client until a deadline, however slowly they come.
+struct Limited<'s> {
+    stream: &'s TcpStream,
+    end: Instant,
+}
+
+impl Read for Limited<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let left = self.end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(ErrorKind::TimedOut.into());
+        }
+        self.stream.set_read_timeout(Some(left))?;
+        self.stream.read(buffer)
+    }
 }
 
 #[cfg(test)]
@@ -186,8 +256,14 @@ mod tests {
 
     impl Site for Echo {
         fn page(&self, request: &Request) -> Option<Page> {
-            let body = Cow::Borrowed(b"hello".as_slice());
-            (request.path == "/").then_some(Page { kind: "text/plain", body })
+            match request.path.as_str() {
+                "/" => Some(Page::new("text/plain", b"hello".as_slice())),
+                "/later" => Some(Page::unavailable("not yet")),
+                "/stream" => Some(Page::stream("text/plain", |client, _| {
+                    (0..3).try_for_each(|number| write!(client, "{number} "))
+                })),
+                _ => None,
+            }
         }
 
         fn talk(&self, _: &Request, mut socket: Socket, stops: &AtomicBool) {
@@ -227,6 +303,10 @@ mod tests {
         let server = Server::start("127.0.0.1:0", Arc::new(Echo)).unwrap();
         let found = ask(&server, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
         assert!(found.starts_with("HTTP/1.1 200 OK") && found.ends_with("hello"), "{found}");
+        let found = ask(&server, "GET /later HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        assert!(found.starts_with("HTTP/1.1 503") && found.ends_with("not yet"), "{found}");
+        let found = ask(&server, "GET /stream HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        assert!(found.ends_with("\r\n\r\n0 1 2 ") && !found.contains("Length"), "{found}");
         assert!(ask(&server, "GET /x HTTP/1.1\r\nHost: localhost\r\n\r\n").contains("404"));
         assert!(ask(&server, "POST / HTTP/1.1\r\nHost: localhost\r\n\r\n").contains("404"));
         assert!(ask(&server, "GET / HTTP/1.1\r\nHost: example.org\r\n\r\n").contains("403"));
@@ -282,5 +362,34 @@ mod tests {
         let mut refused = TcpStream::connect(server.address()).unwrap();
         assert_eq!(refused.read(&mut [0]).unwrap_or(0), 0);
         drop(idle);
+    }
+
+    #[test]
+    fn silent_clients_delay_neither_others_nor_the_end() {
+        let server = Server::start("127.0.0.1:0", Arc::new(Echo)).unwrap();
+        let idle = || TcpStream::connect(server.address()).unwrap();
+        let _idle: Vec<_> = (0..MAX_CONNECTIONS / 2).map(|_| idle()).collect();
+        let (mut silent, mut endless) = (idle(), idle());
+        silent.write_all(b"GET / HTTP/1.1\r\n").unwrap();
+        endless.write_all(&[b'x'; 1 << 12]).unwrap();
+        let start = Instant::now();
+        let found = ask(&server, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        assert!(found.ends_with("hello"), "{found}");
+        drop(server);
+        assert!(start.elapsed() < LIMIT, "waited for a silent client");
+    }
+
+    #[test]
+    fn the_body_of_a_request_is_not_read() {
+        let server = Server::start("127.0.0.1:0", Arc::new(Echo)).unwrap();
+        for body in
+            ["Content-Length: 1000000000000000", "Content-Length: -1", "Transfer-Encoding: chunked"]
+        {
+            let found =
+                ask(&server, &format!("GET / HTTP/1.1\r\nHost: localhost\r\n{body}\r\n\r\n"));
+            assert!(found.ends_with("hello"), "{body}: {found}");
+        }
+        let found = ask(&server, "\r\n\r\n");
+        assert!(found.contains("403"), "no host: {found}");
     }
 }

@@ -1,18 +1,19 @@
 //! Images in a browser.
 
-use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
+use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
 
 use afferent_graph::{
     AnyPayload, Cx, Field, Node, NodeError, OpenCx, Packet, Port, Timestamp, Weight, params, ports,
 };
 use afferent_messages::Image;
+use afferent_web::Server;
 use serde::Serialize;
 
 use crate::JpegWriter;
 
-mod server;
+mod site;
 
-use server::Server;
+use site::{Pages, Shown};
 
 params! {
     /// Settings of [`Preview`].
@@ -37,8 +38,7 @@ params! {
 /// | `/image.jpg` | the next image |
 /// | `/events.json` | the last 20 packets of `events`: time, node, type and fields |
 ///
-/// Images are encoded only while a client watches. Up to 8 clients are served, and a slow one skips
-/// images. The page is not encrypted and asks for no password: bind it to another address than the
+/// Images are encoded only while a client watches, and a slow one skips images. The page is not encrypted and asks for no password: bind it to another address than the
 /// loopback one only in a network that you trust. Requests that other web pages make are refused.
 ///
 /// Latency: none.
@@ -55,6 +55,7 @@ params! {
 pub struct Preview {
     params: PreviewParams,
     server: Server,
+    shown: Arc<Shown>,
     writer: JpegWriter,
     last: Option<Timestamp>,
 }
@@ -101,16 +102,19 @@ impl Node for Preview {
     const LATENCY: &'static str = "none";
 
     fn open(params: PreviewParams, _: &OpenCx) -> Result<Self, NodeError> {
-        let server = Server::start(&params.bind).map_err(|error| NodeError::InvalidParam {
-            name: "bind".into(),
-            reason: format!(
-                "{}: {error}; an address is written HOST:PORT, such as 127.0.0.1:8080",
-                params.bind
-            ),
-        })?;
+        let shown = Arc::new(Shown::default());
+        let pages = Arc::new(Pages(shown.clone()));
+        let server =
+            Server::start(&params.bind, pages).map_err(|error| NodeError::InvalidParam {
+                name: "bind".into(),
+                reason: format!(
+                    "{}: {error}; an address is written HOST:PORT, such as 127.0.0.1:8080",
+                    params.bind
+                ),
+            })?;
         tracing::info!("images at http://{}/", server.address());
         let writer = JpegWriter::new(params.max_size, params.quality as u8);
-        Ok(Self { params, server, writer, last: None })
+        Ok(Self { params, server, shown, writer, last: None })
     }
 
     fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
@@ -118,7 +122,7 @@ impl Node for Preview {
         if cx.port() == Some(Self::EVENTS.name()) {
             if let Some(payload) = cx.packet().and_then(Packet::payload) {
                 let event = serde_json::to_string(&Event::new(at, cx.source(), payload));
-                self.server.tell(event.map_err(|error| NodeError::InvalidInput {
+                self.shown.tell(event.map_err(|error| NodeError::InvalidInput {
                     port: Self::EVENTS.name().into(),
                     reason: error.to_string(),
                 })?);
@@ -129,7 +133,7 @@ impl Node for Preview {
         // Cameras are not exact.
         let is_early =
             self.last.is_some_and(|last| at >= last && at.since(last) < period.mul_f64(0.75));
-        if is_early || !self.server.is_watched() {
+        if is_early || !self.shown.is_watched() {
             return Ok(());
         }
         self.last = Some(at);
@@ -138,7 +142,7 @@ impl Node for Preview {
         };
         let fault = |reason| NodeError::InvalidInput { port: Self::IMAGES.name().into(), reason };
         let file = self.writer.write(image).map_err(fault)?;
-        self.server.show(file);
+        self.shown.show(file);
         Ok(())
     }
 }
@@ -220,9 +224,12 @@ mod tests {
         let preview = open();
         let address = preview.address();
         let mut bench = NodeBench::new(preview);
-        let page = String::from_utf8(answer(address, "GET / HTTP/1.1\r\n\r\n")).unwrap();
+        let page = String::from_utf8(answer(address, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"))
+            .unwrap();
         assert!(page.starts_with("HTTP/1.1 200 OK") && page.contains("src=\"/stream\""), "{page}");
-        let client = thread::spawn(move || answer(address, "GET /image.jpg HTTP/1.1\r\n\r\n"));
+        let client = thread::spawn(move || {
+            answer(address, "GET /image.jpg HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        });
         let found = show(&mut bench, client);
         let start = found.windows(4).position(|bytes| bytes == b"\r\n\r\n").unwrap() + 4;
         let mut decoded = Image::default();
@@ -230,7 +237,7 @@ mod tests {
         assert_eq!((decoded.width(), decoded.height()), (64, 48));
         assert!(decoded.bytes()[0].abs_diff(130) < 6, "limited range: {}", decoded.bytes()[0]);
         let client = thread::spawn(move || {
-            let mut stream = ask(address, "GET /stream HTTP/1.1\r\n\r\n");
+            let mut stream = ask(address, "GET /stream HTTP/1.1\r\nHost: localhost\r\n\r\n");
             let (mut found, mut buffer) = (Vec::new(), [0; 4096]);
             while found.windows(4).filter(|bytes| *bytes == b"\xff\xd8\xff\xe0").count() < 3 {
                 let read = stream.read(&mut buffer).unwrap();
@@ -254,10 +261,14 @@ mod tests {
         assert_eq!(status("Host: localhost:8080\r\nSec-Fetch-Site: same-origin\r\n"), "200");
         assert_eq!(status("Host: 127.0.0.1:8080\r\n"), "200");
         assert_eq!(status("Host: [::1]:8080\r\n"), "200");
-        assert_eq!(status("sec-fetch-site: cross-site\r\n"), "403");
+        assert_eq!(status("Host: localhost\r\nsec-fetch-site: cross-site\r\n"), "403");
         // A name that another page has made to lead here.
         assert_eq!(status("Host: evil.example:8080\r\n"), "403");
-        let none = String::from_utf8(answer(preview.address(), "GET /x HTTP/1.1\r\n\r\n")).unwrap();
+        let none = String::from_utf8(answer(
+            preview.address(),
+            "GET /x HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        ))
+        .unwrap();
         assert!(none.starts_with("HTTP/1.1 404"), "{none}");
     }
 }

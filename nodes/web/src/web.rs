@@ -1,7 +1,6 @@
 //! The page of a program, and its devices.
 
 use std::{
-    borrow::Cow,
     collections::BTreeMap,
     net::SocketAddr,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak, atomic::AtomicBool, mpsc::Receiver},
@@ -162,7 +161,7 @@ struct Pages(Weak<Shared>);
 impl Site for Pages {
     fn page(&self, request: &Request) -> Option<Page> {
         if let Some((_, kind, body)) = FILES.iter().find(|(path, ..)| *path == request.path) {
-            return Some(Page { kind, body: Cow::Borrowed(body.as_bytes()) });
+            return Some(Page::new(kind, body.as_bytes()));
         }
         if request.path != "/devices.json" {
             return None;
@@ -172,7 +171,7 @@ impl Site for Pages {
         let devices: Vec<_> =
             state.devices.iter().map(|(name, device)| device.describe(name)).collect();
         let text = json!({"devices": devices, "live": !state.views.is_empty()}).to_string();
-        Some(Page { kind: "application/json", body: Cow::Owned(text.into_bytes()) })
+        Some(Page::new("application/json", text.into_bytes()))
     }
 
     fn talk(&self, request: &Request, socket: Socket, stops: &AtomicBool) {

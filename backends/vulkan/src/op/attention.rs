@@ -172,26 +172,57 @@ fn sdpa(recorder: &mut Recorder<'_, '_>, call: &Call) -> OpResult {
     record(recorder, &attention, output)
 }
 
-/// Records scores, their softmax, and their product with the values.
+/// Most scores in memory, in words. More are computed by blocks of queries.
+#[cfg(not(test))]
+const MAX_SCORES: usize = 1 << 22;
+/// So few that tests have blocks.
+#[cfg(test)]
+const MAX_SCORES: usize = 1 << 5;
+
+/// A block of queries.
+#[derive(Clone, Copy)]
+struct Rows {
+    first: usize,
+    count: usize,
+}
+
+/// Records scores, their softmax, and their product with the values, block by block.
 fn record(recorder: &mut Recorder<'_, '_>, attention: &Attention, output: usize) -> OpResult {
     for tensor in [attention.query, attention.key, attention.value, output] {
         if recorder.ty(tensor)? != DeviceType::F32 {
             return Err("has tensors that do not hold floating-point numbers");
         }
     }
-    let Attention { batch, heads: [heads, _], rows: [s, t], depth, .. } = *attention;
+    let Attention { batch, heads: [heads, _], rows: [s, _], .. } = *attention;
     // The temporary has the size of the longest keys, so that a longer sequence needs no more.
-    let capacity = batch * heads * s * attention.capacity;
-    if capacity > 1 << 30 {
+    let row = batch * heads * attention.capacity;
+    let block = (MAX_SCORES / row.max(1)).clamp(1, s.max(1));
+    if block * row > 1 << 30 {
         return Err("has scores of more than four gigabytes");
     }
-    let scores = recorder.temporary(capacity);
-    score(recorder, attention, scores)?;
-    softmax(recorder, attention, scores)?;
+    let scores = recorder.temporary(block * row);
+    for first in (0..s).step_by(block) {
+        let rows = Rows { first, count: block.min(s - first) };
+        score(recorder, attention, rows, scores)?;
+        softmax(recorder, attention, rows, scores)?;
+        weigh(recorder, attention, rows, scores, output)?;
+    }
+    Ok(())
+}
+
+/// Products of the softmax in `scores` with the values.
+fn weigh(
+    recorder: &mut Recorder<'_, '_>,
+    attention: &Attention,
+    rows: Rows,
+    scores: Target,
+    output: usize,
+) -> OpResult {
+    let Attention { batch, heads: [heads, _], rows: [s, t], depth, .. } = *attention;
     let mut shader = Shader::new(recorder);
-    let (s_name, t_name) = (shader.u32(s), shader.u32(t));
+    let (count, t_name) = (shader.u32(rows.count), shader.u32(t));
     let p =
-        shader.input_at(scores, DeviceType::F32).f32(&format!("(b * {s_name} + m) * {t_name} + k"));
+        shader.input_at(scores, DeviceType::F32).f32(&format!("(b * {count} + m) * {t_name} + k"));
     let at = attention.location(&mut shader, attention.capacity, true, "k", "n");
     let v = shader.input(attention.value)?.f32(&at);
     shader.declare(&format!(
@@ -199,17 +230,14 @@ fn record(recorder: &mut Recorder<'_, '_>, attention: &Attention, output: usize)
 fn w_at(b: u32, k: u32, n: u32) -> f32 {{ return {v}; }}
 fn finish(b: u32, m: u32, n: u32, s: f32) -> f32 {{ return s; }}"
     ));
-    let to = Destination {
-        target: shader.recorder.target(output),
-        ty: DeviceType::F32,
-        call: None,
-        location: if attention.rows_first {
-            "(m * BATCH + b) * N + n0"
-        } else {
-            "(b * M + m) * N + n0"
-        },
+    let (first, s) = (shader.u32(rows.first), shader.u32(s));
+    let location = match attention.rows_first {
+        true => format!("((m + {first}) * BATCH + b) * N + n0"),
+        false => format!("(b * {s} + m + {first}) * N + n0"),
     };
-    let sizes = Sizes { batch: batch * heads, m: s, n: depth, k: t };
+    let target = shader.recorder.target(output);
+    let to = Destination { target, ty: DeviceType::F32, call: None, location: &location };
+    let sizes = Sizes { batch: batch * heads, m: rows.count, n: depth, k: t };
     matmul::record_to(shader, &to, sizes, "f32", "w_at")
 }
 
@@ -241,10 +269,17 @@ impl Attention {
     }
 }
 
-fn score(recorder: &mut Recorder<'_, '_>, attention: &Attention, scores: Target) -> OpResult {
+/// Scores of the queries in `rows`.
+fn score(
+    recorder: &mut Recorder<'_, '_>,
+    attention: &Attention,
+    rows: Rows,
+    scores: Target,
+) -> OpResult {
     let Attention { batch, heads: [heads, _], rows: [s, t], depth, .. } = *attention;
     let mut shader = Shader::new(recorder);
-    let at = attention.location(&mut shader, s, false, "m", "k");
+    let m = format!("(m + {})", shader.u32(rows.first));
+    let at = attention.location(&mut shader, s, false, &m, "k");
     let q = shader.input(attention.query)?.f32(&at);
     let at = attention.location(&mut shader, attention.capacity, true, "n", "k");
     let k = shader.input(attention.key)?.f32(&at);
@@ -261,9 +296,9 @@ fn score(recorder: &mut Recorder<'_, '_>, attention: &Attention, scores: Target)
             return Err("has a mask that does not fit its scores");
         }
         let strides = broadcast_strides(sizes, &out);
-        let [b, m, n] = [strides[0], strides[1], strides[2]].map(|stride| shader.u32(stride));
+        let [b, row, n] = [strides[0], strides[1], strides[2]].map(|stride| shader.u32(stride));
         let is_bool = shader.recorder.ty(mask)? == DeviceType::Bool;
-        let value = shader.input(mask)?.f32(&format!("b * {b} + m * {m} + n * {n}"));
+        let value = shader.input(mask)?.f32(&format!("b * {b} + {m} * {row} + n * {n}"));
         result = if is_bool {
             format!("select(-3.4028234e38, {result}, {value} != 0.0)")
         } else {
@@ -272,7 +307,7 @@ fn score(recorder: &mut Recorder<'_, '_>, attention: &Attention, scores: Target)
     }
     if let Some(position) = attention.causal {
         let position = shader.u32(position);
-        result = format!("select({result}, -3.4028234e38, n > m + {position})");
+        result = format!("select({result}, -3.4028234e38, n > {m} + {position})");
     }
     shader.declare(&format!(
         "fn a_at(b: u32, m: u32, k: u32) -> f32 {{ return {q}; }}
@@ -284,15 +319,20 @@ fn finish(b: u32, m: u32, n: u32, s: f32) -> f32 {{ return {result}; }}"
     matmul::record_to(
         shader,
         &to,
-        Sizes { batch: batch * heads, m: s, n: t, k: depth },
+        Sizes { batch: batch * heads, m: rows.count, n: t, k: depth },
         "f32",
         "w_at",
     )
 }
 
 /// Softmax of the rows of scores, in location.
-fn softmax(recorder: &mut Recorder<'_, '_>, attention: &Attention, scores: Target) -> OpResult {
-    let Attention { batch, heads: [heads, _], rows: [s, t], .. } = *attention;
+fn softmax(
+    recorder: &mut Recorder<'_, '_>,
+    attention: &Attention,
+    rows: Rows,
+    scores: Target,
+) -> OpResult {
+    let Attention { batch, heads: [heads, _], rows: [_, t], .. } = *attention;
     let mut shader = Shader::new(recorder);
     shader.output_at(scores, DeviceType::F32);
     let n = shader.u32(t);
@@ -311,7 +351,7 @@ fn softmax(recorder: &mut Recorder<'_, '_>, attention: &Attention, scores: Targe
     total = sum_lanes(total, lane);
     for (var k = lane; k < n; k += LANES) {{ y[base + k] = y[base + k] / total; }}"
     );
-    rows::finish(shader, batch * heads * s, &body)
+    rows::finish(shader, batch * heads * rows.count, &body)
 }
 
 /// Args: queries, keys, cosines, sines, outputs; pairs of elements turn.

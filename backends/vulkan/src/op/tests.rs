@@ -476,7 +476,8 @@ fn filled_tensors() {
 
 #[test]
 fn attention_over_heads() {
-    let (s, t, d) = (3, 5, 4);
+    // Three blocks of queries.
+    let (s, t, d) = (7, 5, 4);
     let (q, k) = (floats(2 * s * d), floats(2 * t * d));
     let expected = (0..2 * s * d).map(|i| {
         let (head, row, column) = (i / (s * d), i / d % s, i % d);
@@ -490,4 +491,29 @@ fn attention_over_heads() {
     let sizes: [&[usize]; 3] = [&[1, 2, s, d], &[1, 2, t, d], &[1, 2, t, d]];
     let more = |net: &mut Net| vec![net.null(), net.null()];
     check("et_vk.sdpa.default", &sizes, &[1, 2, s, d], &more, &expected.collect::<Vec<f32>>());
+}
+
+#[test]
+fn causal_attention_over_caches() {
+    let (position, s, c, heads, d) = (1, 5, 8, 4, 4);
+    let (q, cache) = (floats(s * heads * d), floats(c * heads / 2 * d));
+    let row = |at: usize, head: usize| &cache[(at * heads / 2 + head / 2) * d..][..d];
+    let expected = (0..s * heads * d).map(|i| {
+        let (m, head, column) = (i / (heads * d), i / d % heads, i % d);
+        let query = &q[(m * heads + head) * d..][..d];
+        let score = |at: usize| -> f32 {
+            let dot = query.iter().zip(row(at, head)).map(|(q, k)| q * k);
+            (dot.sum::<f32>() / 2.0).exp()
+        };
+        let seen = 0..=m + position;
+        let total: f32 = seen.clone().map(score).sum();
+        seen.map(|at| score(at) * row(at, head)[column]).sum::<f32>() / total
+    });
+    let sizes: [&[usize]; 3] = [&[1, s, heads, d], &[1, c, heads / 2, d], &[1, c, heads / 2, d]];
+    let more = |net: &mut Net| {
+        let causal = net.value(Value::Bool(true));
+        vec![net.int(position as i64), net.null(), net.double(0.0), causal, net.null()]
+    };
+    let expected: Vec<f32> = expected.collect();
+    check("llama.custom_sdpa.default", &sizes, &[1, s, heads, d], &more, &expected);
 }
