@@ -179,8 +179,8 @@ fn connect(stream: TcpStream, shared: &Arc<Shared>) -> io::Result<()> {
 
 fn answer(stream: TcpStream, shared: &Shared) -> io::Result<()> {
     stream.set_write_timeout(Some(LIMIT))?;
-    let head = Limited { stream: &stream, end: Instant::now() + LIMIT };
-    let request = Request::read(BufReader::new(head.take(MAX_HEAD)))?;
+    let limited = Limited { stream: &stream, end: Instant::now() + LIMIT };
+    let request = Request::read(BufReader::new(limited.take(MAX_HEAD)))?;
     let site = &shared.site;
     if request.is_foreign(site.has_any_name(), |origin| site.allows(origin)) {
         let text =

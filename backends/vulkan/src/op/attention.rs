@@ -236,7 +236,7 @@ fn finish(b: u32, m: u32, n: u32, s: f32) -> f32 {{ return s; }}"
         false => format!("(b * {s} + m + {first}) * N + n0"),
     };
     let target = shader.recorder.target(output);
-    let to = Destination { target, ty: DeviceType::F32, call: None, location: &location };
+    let to = Destination { target, ty: DeviceType::F32, call: None, location: location.into() };
     let sizes = Sizes { batch: batch * heads, m: rows.count, n: depth, k: t };
     matmul::record_to(shader, &to, sizes, "f32", "w_at")
 }
@@ -314,7 +314,7 @@ fn score(
 fn w_at(b: u32, k: u32, n: u32) -> f32 {{ return {k}; }}
 fn finish(b: u32, m: u32, n: u32, s: f32) -> f32 {{ return {result}; }}"
     ));
-    let location = "(b * M + m) * N + n0";
+    let location = "(b * M + m) * N + n0".into();
     let to = Destination { target: scores, ty: DeviceType::F32, call: None, location };
     matmul::record_to(
         shader,

@@ -5,6 +5,8 @@
 //! devices, in which a thread computes 4 × 4 elements in registers, a form for GPUs, in which a
 //! workgroup shares tiles of 64 × 64 elements, and one for few rows.
 
+use std::borrow::Cow;
+
 use afferent_gpu::DeviceKind;
 
 use super::rows;
@@ -36,7 +38,7 @@ pub(super) struct Destination<'c> {
     /// Call whose epilogue applies to the result.
     pub(super) call: Option<&'c Call>,
     /// Expression of the index of the element in row `m` and column `n0` of matrix `b`.
-    pub(super) location: &'static str,
+    pub(super) location: Cow<'static, str>,
 }
 
 impl<'c> Destination<'c> {
@@ -47,7 +49,7 @@ impl<'c> Destination<'c> {
         output: usize,
     ) -> OpResult<Self> {
         let (target, ty) = (shader.recorder.target(output), shader.recorder.ty(output)?);
-        Ok(Self { target, ty, call: Some(call), location: "(b * M + m) * N + n0" })
+        Ok(Self { target, ty, call: Some(call), location: "(b * M + m) * N + n0".into() })
     }
 }
 
@@ -100,7 +102,7 @@ pub(super) fn record_to(
 
 /// Statement that stores the four elements of the vector `s` in row `m` from column `n0`.
 fn store(to: &Destination<'_>) -> String {
-    let (ty, location) = (to.ty, to.location);
+    let (ty, location) = (to.ty, &to.location);
     if ty.is_packed() {
         let part = |j: usize| {
             let name = ["x", "y", "z", "w"][j];
@@ -163,7 +165,7 @@ fn few_rows(
     sizes: Sizes,
     lets: &str,
 ) -> OpResult {
-    let location = to.location;
+    let location = &to.location;
     let Sizes { batch, m, n, .. } = sizes;
     let body = format!(
         "{lets}let n0 = row % N;
