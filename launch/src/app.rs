@@ -54,7 +54,7 @@ impl App {
             .service(afferent_nodes_io::AppInputs::default())
             .service(afferent_nodes_web::Web::default());
         #[cfg(feature = "vulkan")]
-        let app = app.gpu(afferent_gpu::GpuOptions::from_env());
+        let app = app.gpu(afferent_gpu::GpuOptions::from_env().with_user_cache());
         #[cfg(feature = "xnnpack")]
         let app = app.backend(afferent_backend_xnnpack::Xnnpack);
         app

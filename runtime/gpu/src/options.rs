@@ -19,14 +19,20 @@ pub struct GpuOptions {
 }
 
 impl GpuOptions {
-    /// Options with the adapter that the environment variable `AFFERENT_GPU` names, and the folder
-    /// `afferent/gpu` in `XDG_CACHE_HOME`, by default `~/.cache`.
+    /// Options with the adapter that the environment variable `AFFERENT_GPU` names.
     pub fn from_env() -> Self {
         let adapter = env::var("AFFERENT_GPU").ok().filter(|name| !name.is_empty());
+        Self { adapter, cache: None }
+    }
+
+    /// The same options with the cache of the user: `afferent/gpu` in `XDG_CACHE_HOME`, by default
+    /// `~/.cache`.
+    #[must_use]
+    pub fn with_user_cache(self) -> Self {
         let given = env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
         let folder = given.filter(|folder| folder.is_absolute());
         let folder = folder.or_else(|| Some(env::home_dir()?.join(".cache")));
-        Self { adapter, cache: folder.map(|folder| folder.join("afferent/gpu")) }
+        Self { cache: folder.map(|folder| folder.join("afferent/gpu")), ..self }
     }
 
     /// Index of the adapter to use.
