@@ -49,11 +49,18 @@ CODE = """
             received = time.monotonic_ns()
             assert cx.image.data[0, 0] == cx.image.data[-1, -1]
             cx.send(self.out, str(received - int(cx.image.frame_id)))
+
+        def finish(self, cx):
+            with open("/proc/self/status") as status:
+                lines = dict(line.split(":", 1) for line in status)
+            # The shared memory is that of the messages.
+            own = int(lines["VmRSS"].split()[0]) - int(lines["RssShmem"].split()[0])
+            cx.send(self.out, f"memory {own}")
 """
 
 
 def hop(folder, width, height, messages, shared):
-    """Median time of a hop, in milliseconds."""
+    """Median time of a hop in milliseconds, and memory of the receiver in megabytes."""
     file = folder / "nodes.py"
     file.write_text(textwrap.dedent(CODE))
     size = {"width": width, "height": height, "messages": messages, "shared": shared}
@@ -67,10 +74,11 @@ def hop(folder, width, height, messages, shared):
             },
         }
     )
-    times = []
-    graph.run(on={"receiver.out": lambda message: times.append(int(message.text) / 1e6)})
+    lines = []
+    graph.run(on={"receiver.out": lambda message: lines.append(message.text)})
+    times = [int(line) / 1e6 for line in lines[:-1]]
     # The first messages touch new memory.
-    return statistics.median(times[len(times) // 5 :])
+    return statistics.median(times[len(times) // 5 :]), int(lines[-1].split()[1]) / 1e3
 
 
 def main():
@@ -78,9 +86,11 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         for width, height in ((32, 32), (640, 480), (1920, 3240)):
             size = (pathlib.Path(folder), width, height, messages)
-            own, shared = hop(*size, False), hop(*size, True)
-            megabytes = width * height / 1e6
-            print(f"{megabytes:6.3f} MB: {own:.3f} ms, filled in shared memory {shared:.3f} ms")
+            (own, _), (shared, memory) = hop(*size, False), hop(*size, True)
+            print(
+                f"{width * height / 1e6:6.3f} MB: {own:.3f} ms, filled in shared memory {shared:.3f} ms;"
+                f" memory of a node {memory:.0f} MB"
+            )
 
 
 main()
