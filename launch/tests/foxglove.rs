@@ -120,7 +120,7 @@ fn a_client_gets_the_messages_of_the_channels_that_it_subscribes_to() {
         (&channel["encoding"], &channel["schemaEncoding"]),
         (&json!("cdr"), &json!("ros2msg"))
     );
-    let codec = payload_type("speech/Keyword").unwrap().codec.unwrap();
+    let codec = payload_type("speech/Keyword").unwrap().record.unwrap();
     assert_eq!(
         (channel["schemaName"].as_str(), channel["schema"].as_str()),
         (Some(codec.message()), Some(codec.schema()))

@@ -72,7 +72,7 @@ pub(crate) fn of_files(graph: &Path) -> Vec<f64> {
         .status;
     assert!(status.success());
     let bytes = std::fs::read(&recording).unwrap();
-    let codec = payload_type("audio/Block").unwrap().codec.unwrap();
+    let codec = payload_type("audio/Block").unwrap().record.unwrap();
     let (mut said, mut played) = (Blocks::new(), Blocks::new());
     for message in mcap::MessageStream::new(&bytes).unwrap() {
         let message = message.unwrap();

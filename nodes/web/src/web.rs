@@ -177,7 +177,8 @@ impl Site for Pages {
     fn talk(&self, request: &Request, socket: Socket, stops: &AtomicBool) {
         let Some(web) = self.0.upgrade().map(Web) else { return };
         let name = request.path.strip_prefix("/device/").unwrap_or_default();
-        let (device, view) = (web.state().devices.get(name).cloned(), web.view(&request.path));
+        let device = web.state().devices.get(name).cloned();
+        let view = web.view(&request.path);
         // The page must not keep the server alive.
         drop(web);
         match (device, view) {
@@ -188,7 +189,8 @@ impl Site for Pages {
     }
 
     fn protocols(&self, request: &Request) -> &'static [&'static str] {
-        let view = self.0.upgrade().and_then(|shared| Web(shared).view(&request.path));
+        let web = self.0.upgrade().map(Web);
+        let view = web.and_then(|web| web.view(&request.path));
         view.map_or(&[], |view| view.protocols())
     }
 

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use afferent_core::DelegateObserver;
+use afferent_core::{Backend, DelegateObserver};
 use afferent_runtime::{Input, Model, ModelFile, ModelOptions, Output, RunObserver, RunOptions};
 
 use super::{backend, zeros};
