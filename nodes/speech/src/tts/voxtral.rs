@@ -313,11 +313,11 @@ impl VoxtralTts {
         while done < frames.len() {
             let start = done.saturating_sub(CONTEXT_FRAMES);
             let end = frames.len().min(start + most);
-            let mut window = Vec::with_capacity(codes * most);
-            for code in 0..codes {
-                // The last frame fills up the window.
-                window.extend((0..most).map(|at| frames[(start + at).min(end - 1)][code]));
-            }
+            // The last frame fills up the window.
+            let filled: Vec<&Vec<i64>> =
+                (start..start + most).map(|at| &frames[at.min(end - 1)]).collect();
+            let row = |code: usize| filled.iter().map(move |frame| frame[code]);
+            let window: Vec<i64> = (0..codes).flat_map(row).collect();
             let sizes = [1, codes, most];
             let input = Input::Tensor(TensorView::new(&sizes, &window)?);
             let outputs = self.programs.run(&self.methods.codec, &[input])?;
