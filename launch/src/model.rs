@@ -14,7 +14,9 @@ mod verify;
 
 use std::{path::PathBuf, process::ExitCode, sync::Arc};
 
+use afferent_package::{ModelPackage, Variant};
 use afferent_runtime::{FileAccess, Model, ModelFile, ModelOptions};
+use anyhow::bail;
 use clap::{Args, Subcommand};
 
 use crate::App;
@@ -52,7 +54,7 @@ pub(crate) fn model(app: &App, command: &ModelCommand) -> anyhow::Result<ExitCod
 /// Program and its data files.
 #[derive(Args)]
 struct ProgramFile {
-    /// Program file (.pte, or .bpte with test cases)
+    /// Program file (.pte, or .bpte with test cases), or model package with one program
     file: PathBuf,
     /// Data file of the program (.ptd); may be given several times
     #[arg(long, value_name = "FILE")]
@@ -76,8 +78,24 @@ impl AccessArgs {
 }
 
 impl ProgramFile {
-    fn open(&self) -> anyhow::Result<Arc<ModelFile>> {
-        Ok(ModelFile::open_with(&self.file, &self.ptd, self.access.file_access())?)
+    /// Opens the program, or that of the package whose backend is available.
+    fn open(&self, app: &App) -> anyhow::Result<Arc<ModelFile>> {
+        let access = self.access.file_access();
+        if !self.file.is_dir() {
+            return Ok(ModelFile::open_with(&self.file, &self.ptd, access)?);
+        }
+        let package = ModelPackage::open(&self.file)?;
+        if package.manifest.variants.is_empty() {
+            let of = |variant: &Variant| package.folder().join(&variant.file).display().to_string();
+            let programs = package.manifest.all_variants().map(of);
+            bail!(
+                "the model has several programs; name one of them:\n  {}",
+                programs.collect::<Vec<_>>().join("\n  ")
+            );
+        }
+        let (path, mut data) = package.files(package.main_variant(app.models())?)?;
+        data.extend_from_slice(&self.ptd);
+        Ok(ModelFile::open_with(path, &data, access)?)
     }
 }
 

@@ -5,6 +5,7 @@ mod hub;
 mod manifest;
 mod preprocessor;
 mod program;
+mod prompt;
 pub(crate) mod recognize;
 
 use std::{
@@ -15,6 +16,7 @@ use std::{
 };
 
 use afferent_graph::ParamValue;
+use afferent_nodes_speech::contracts::{VOICE_FOLDERS, voice_test};
 use afferent_package::{Contract, ModelPackage, copy_and_hash};
 use anyhow::{Context, bail, ensure};
 use clap::Args;
@@ -37,9 +39,11 @@ use program::Program;
   metadata.yaml        of an Ultralytics export: names of classes, task, license
   labels.txt           names of classes, one a line
   charset.txt          characters of a model that reads text, in one line
-  config.json          of an optimum export: names of classes (id2label)
+  config.json          of an optimum export: names of classes (id2label), prefixes of tasks
+  config_sentence_transformers.json   texts ahead of queries and documents
   preprocessor_config.json   of an optimum export: preparation of images
   tokenizer.json       of a language model; also tokenizer.model
+  voices/, voice_styles/, voice_embedding/   voices of a speech synthesizer, which may also be beside its programs
   other files          are copied
 
 Examples:
@@ -48,6 +52,7 @@ Examples:
   afferent package dinov2.pte -o models/dinov2 --task image_embedding --license Apache-2.0
   afferent package encoder.pte decoder.pte tokenizer.json -o models/whisper
   afferent package org/whisper-tiny@v1.1 -o models/whisper
+  afferent package t5 -o models/t5_de --prompt 'translate English to German: '
   afferent package first.pte second.pte -o models/mine --task my_task --contract my_contract")]
 pub(crate) struct PackageArgs {
     /// Programs, files beside them, folders with such files, and ORG/NAME[@REVISION] of models in the
@@ -66,6 +71,10 @@ pub(crate) struct PackageArgs {
     /// Contract of the methods, such as inverse_depth; by default the recognized one
     #[arg(long)]
     contract: Option<String>,
+    /// Text ahead of each text that the model reads, such as 'query: '; by default that of the
+    /// configuration beside the program
+    #[arg(long, value_name = "TEXT")]
+    prompt: Option<String>,
     /// SPDX license identifier
     #[arg(long, value_name = "SPDX")]
     license: Option<String>,
@@ -87,6 +96,8 @@ pub(crate) fn package(app: &App, args: &PackageArgs) -> anyhow::Result<ExitCode>
     let programs = Program::read_all(app, &files, args.precision.as_deref())?;
     let groups = program::groups(&programs);
     let contract = contract_of(args, &programs, &groups, &companions)?;
+    let prompt = prompt::of_model(app, args.prompt.as_deref(), contract.node, &companions)?;
+    let voices = voices(&contract.contract, &files);
     let target = args.output.join("model.yaml");
     ensure!(!target.exists(), "{} exists: remove it, or choose another folder", target.display());
     let name = match &args.name {
@@ -115,13 +126,15 @@ pub(crate) fn package(app: &App, args: &PackageArgs) -> anyhow::Result<ExitCode>
         image: companions.image.as_deref(),
         labels: &companions.labels,
         tokenizer: companions.tokenizer.as_deref(),
+        voices: &voices,
+        prompt: prompt.as_deref(),
         license: license.unwrap_or_else(|| "NOASSERTION".to_owned()),
         provenance: provenance.unwrap_or_else(|| "not stated".to_owned()),
     };
     fs::write(&target, manifest.text()).with_context(|| cannot_write(&target))?;
     // A node reads the package in the same way.
     ModelPackage::open(&args.output)?.verify()?;
-    report(&groups, &contract, &companions, &target)?;
+    report(&groups, &contract, &companions, &voices, &target)?;
     if let Some(node) = contract.node {
         check_with_node(app, node, &args.output);
     }
@@ -167,7 +180,20 @@ fn check_with_node(app: &App, node: &str, package: &Path) {
     }
 }
 
-/// Files, and those of folders, without hidden ones.
+/// Voices among `files` of a model with this contract: names and names of files, in the order of the
+/// names.
+fn voices(contract: &str, files: &[PathBuf]) -> Vec<(String, String)> {
+    let Some(is_voice) = voice_test(contract) else { return Vec::new() };
+    let name = |path: &Path| path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let voices = files.iter().filter(|path| is_voice(path));
+    let mut found: Vec<_> = voices.map(|path| (name(path), file_name(path).to_owned())).collect();
+    found.sort();
+    // A voice may be there in two formats.
+    found.dedup_by(|one, other| one.0 == other.0);
+    found
+}
+
+/// Files, and those of folders and their folders of voices, without hidden ones.
 fn all_files(paths: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for path in paths {
@@ -176,12 +202,13 @@ fn all_files(paths: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
             files.push(path.clone());
             continue;
         }
-        for entry in fs::read_dir(path).with_context(cannot_read)? {
-            let path = entry.with_context(cannot_read)?.path();
-            let is_hidden =
-                path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
-            if path.is_file() && !is_hidden {
-                files.push(path);
+        let of_voices = VOICE_FOLDERS.iter().map(|name| path.join(name)).filter(|it| it.is_dir());
+        for folder in std::iter::once(path.clone()).chain(of_voices) {
+            for entry in fs::read_dir(folder).with_context(cannot_read)? {
+                let path = entry.with_context(cannot_read)?.path();
+                if path.is_file() && !file_name(&path).starts_with('.') {
+                    files.push(path);
+                }
             }
         }
     }
@@ -259,6 +286,7 @@ fn report(
     groups: &[(String, Vec<&Program>)],
     contract: &recognize::Named,
     companions: &Companions,
+    voices: &[(String, String)],
     target: &Path,
 ) -> anyhow::Result<()> {
     let mut rows = vec![["key", "program", "backend", "precision"].map(str::to_owned)];
@@ -281,6 +309,10 @@ fn report(
         }
         0 => {}
         count => crate::print(&format!("{count} names of classes\n"))?,
+    }
+    if !voices.is_empty() {
+        let names: Vec<&str> = voices.iter().map(|(name, _)| name.as_str()).collect();
+        crate::print(&format!("voices {}\n", names.join(", ")))?;
     }
     crate::print(&format!("wrote {}\n", target.display()))?;
     if contract.task == "chat" {

@@ -311,6 +311,39 @@ fn generate(folder: &Path, tokenizer: &str) -> Child {
 }
 
 #[test]
+fn a_package_brings_its_tokenizer_and_its_template() {
+    let folder = folder();
+    let llm = concat!(env!("CARGO_MANIFEST_DIR"), "/../pipelines/models/llm");
+    let generate = |model: &str, more: &[&str]| {
+        let args = ["model", "generate", model, "--prompt", "what time is it?", "--json"];
+        let (text, errors, success) = call(folder.path(), &[&args[..], more].concat());
+        let answer = serde_json::from_str::<serde_json::Value>(&text).unwrap_or_default();
+        (answer["text"].as_str().unwrap_or_default().to_owned(), errors, success)
+    };
+    let (asked, errors, success) = generate(llm, &["--chat"]);
+    assert!(success && asked.contains("get_time"), "{asked} {errors}");
+    // The parts of the template by hand.
+    let program = format!("{llm}/llm_8da4w.pte");
+    let prompt = "<|begin|><|system|> you are afferent, a small assistant.<|end|><|user|> what time is \
+                  it?<|end|><|assistant|>";
+    let args = ["model", "generate", &program, "--prompt", prompt, "--json"];
+    let (text, ..) = call(folder.path(), &args);
+    let by_hand = serde_json::from_str::<serde_json::Value>(&text).unwrap();
+    assert_eq!(by_hand["text"], asked, "{by_hand}");
+    let (_, errors, success) = generate(&program, &["--chat"]);
+    assert!(!success && errors.contains("no chat template"), "{errors}");
+    let vad = concat!(env!("CARGO_MANIFEST_DIR"), "/../pipelines/models/vad");
+    let (_, errors, success) = generate(vad, &[]);
+    assert!(!success && errors.contains("`task` is voice_activity; generate needs"), "{errors}");
+    // The other commands take the program of a package, if there is one.
+    let (text, errors, success) = call(folder.path(), &["model", "info", vad]);
+    assert!(success && text.contains("silero_vad"), "{text} {errors}");
+    let several = concat!(env!("CARGO_MANIFEST_DIR"), "/../nodes/speech/tests/data/kokoro/one");
+    let (_, errors, success) = call(folder.path(), &["model", "info", several]);
+    assert!(!success && errors.contains("name one of them"), "{errors}");
+}
+
+#[test]
 #[cfg(unix)]
 fn a_signal_ends_the_loading_of_a_model() {
     let folder = folder();

@@ -186,6 +186,49 @@ const PUBLISHED: &[Published] = &[
         checked: LOOP,
     },
     Published {
+        family: "Moonshine",
+        source: "react-native-executorch 0.3 and 0.4",
+        files: &[
+            (
+                at!("speech", "moonshine/moonshine_tiny_encoder.pte"),
+                "moonshine_tiny_xnnpack_encoder.pte",
+            ),
+            (
+                at!("speech", "moonshine/moonshine_tiny_decoder.pte"),
+                "moonshine_tiny_xnnpack_decoder.pte",
+            ),
+            SENTENCE_PIECE,
+        ],
+        options: &[],
+        contract: "moonshine-rne@0.3",
+        node: "asr",
+        checked: SEEN,
+    },
+    Published {
+        family: "Voxtral 3B",
+        source: "ExecuTorch MultimodalRunner",
+        files: &[
+            (at!("speech", "hearing/executorch/model.pte"), "model.pte"),
+            (at!("speech", "hearing/tekken.json"), "tekken.json"),
+        ],
+        options: &[],
+        contract: "voxtral",
+        node: "asr",
+        checked: SEEN,
+    },
+    Published {
+        family: "Voxtral 3B",
+        source: "optimum-executorch",
+        files: &[
+            (at!("speech", "hearing/optimum/model.pte"), "model.pte"),
+            (at!("speech", "hearing/tekken.json"), "tekken.json"),
+        ],
+        options: &[],
+        contract: "voxtral",
+        node: "asr",
+        checked: SEEN,
+    },
+    Published {
         family: "Silero VAD",
         source: "ExecuTorch from 1.2",
         files: &[("pipelines/models/vad/vad_xnnpack.pte", "silero_vad.pte")],
@@ -281,6 +324,20 @@ const PUBLISHED: &[Published] = &[
         contract: "kokoro-rne@0.7",
         node: "tts",
         checked: VOICES,
+    },
+    Published {
+        family: "Voxtral TTS",
+        source: "ExecuTorch from 1.3",
+        files: &[
+            (at!("speech", "voxtral_tts/model.pte"), "model.pte"),
+            (at!("speech", "voxtral_tts/codec_decoder.pte"), "codec_decoder.pte"),
+            (at!("speech", "hearing/tekken.json"), "tekken.json"),
+            (at!("speech", "voxtral_tts/calm.pt"), "neutral_female.pt"),
+        ],
+        options: &[],
+        contract: "voxtral_tts",
+        node: "tts",
+        checked: "audio with the loop of the reference runner in PyTorch",
     },
     Published {
         family: "T5",

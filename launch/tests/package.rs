@@ -213,3 +213,96 @@ fn what_is_not_recognized_is_said() {
     let data = told(&files.each_ref().map(|file| &**file));
     assert!(data.contains("a.ptd is of none of the programs"), "{data}");
 }
+
+const SPEECH: &str = "nodes/speech/tests/data";
+
+#[test]
+fn voices_are_listed_by_their_names() {
+    let folder = tempfile::tempdir().unwrap();
+    let check = |source: &[(&str, &[(&str, &str)])], contract: &str, expected: &[(&str, &str)]| {
+        let model = folder.path().join("model");
+        fs::remove_dir_all(&model).unwrap_or_default();
+        for (into, files) in source {
+            let files: Vec<_> =
+                files.iter().map(|(from, name)| (format!("{SPEECH}/{from}"), *name)).collect();
+            let files: Vec<_> = files.iter().map(|(from, name)| (&**from, *name)).collect();
+            publish(&model.join(into), &files);
+        }
+        let (package, text) = written(folder.path(), &["model"]);
+        let voices = &package.manifest.voices;
+        let voices: Vec<_> = voices.iter().map(|(name, file)| (&**name, &**file)).collect();
+        assert_eq!((&*package.manifest.contract, &*voices), (contract, expected), "{text}");
+        let names: Vec<&str> = expected.iter().map(|(name, _)| *name).collect();
+        assert!(text.contains(&format!("voices {}\n", names.join(", "))), "{text}");
+        voices
+            .iter()
+            .for_each(|(_, file)| assert!(package.folder().join(file).is_file(), "{file}"));
+    };
+    let programs: &[(&str, &str)] = &[
+        ("kokoro/one/duration_predictor_xnnpack_fp32.pte", "duration_predictor_xnnpack_fp32.pte"),
+        ("kokoro/one/synthesizer_xnnpack_fp32.pte", "synthesizer_xnnpack_fp32.pte"),
+        ("kokoro/lexicon.txt", "lexicon.txt"),
+    ];
+    let voices: &[(&str, &str)] =
+        &[("kokoro/bm_two.bin", "bm_lewis.bin"), ("kokoro/af_one.bin", "af_heart.bin")];
+    let expected = [("af_heart", "af_heart.bin"), ("bm_lewis", "bm_lewis.bin")];
+    check(&[("", programs), ("voices", voices)], "kokoro-rne@0.10", &expected);
+    check(&[("", programs), ("", voices)], "kokoro-rne@0.10", &expected);
+    let files: &[(&str, &str)] = &[
+        ("supertonic/one/supertonic.pte", "model.pte"),
+        ("supertonic/unicode_indexer.json", "unicode_indexer.json"),
+    ];
+    let voices: &[(&str, &str)] =
+        &[("supertonic/M1.json", "M1.json"), ("supertonic/F1.json", "F1.json")];
+    let expected = [("F1", "F1.json"), ("M1", "M1.json")];
+    check(&[("", files), ("voice_styles", voices)], "supertonic", &expected);
+}
+
+#[test]
+fn a_prompt_is_that_of_the_configuration_or_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let translator = [
+        ("nodes/speech/tests/data/seq2seq/model.pte", "model.pte"),
+        ("runtime/text/tests/data/bpe.model", "tokenizer.model"),
+    ];
+    publish(&folder.path().join("t5"), &translator);
+    let config = |text: &str| fs::write(folder.path().join("t5/config.json"), text).unwrap();
+    let prompt = |args: &[&str]| written(folder.path(), args).0.manifest.prompt;
+    assert_eq!(prompt(&["t5"]), "");
+    let german = "translate English to German: ";
+    config(&format!(
+        r#"{{"task_specific_params": {{"translation_en_to_de": {{"prefix": "{german}"}}}}}}"#
+    ));
+    assert_eq!(prompt(&["t5"]), german);
+    assert_eq!(prompt(&["t5", "--prompt", "a: \"b\""]), "a: \"b\"");
+    config(
+        r#"{"task_specific_params": {"summarization": {"prefix": "summarize: "},
+            "translation_en_to_fr": {"prefix": "translate English to French: "}}}"#,
+    );
+    assert_eq!(prompt(&["t5", "--prompt", ""]), "");
+    let (_, errors, success) = package(folder.path(), &["t5", "-o", "several"]);
+    let choice = "--prompt 'translate English to French: ' (translation_en_to_fr)";
+    assert!(!success && errors.contains(choice) && errors.contains("summarize: "), "{errors}");
+    assert!(!folder.path().join("several").exists());
+
+    let encoder = [
+        ("nodes/speech/tests/data/embed_text/pooled.pte", "model.pte"),
+        ("runtime/text/tests/data/wordpiece.json", "tokenizer.json"),
+    ];
+    publish(&folder.path().join("e5"), &encoder);
+    let config = |text: &str| {
+        fs::write(folder.path().join("e5/config_sentence_transformers.json"), text).unwrap();
+    };
+    config(
+        r#"{"prompts": {"query": "query: ", "document": "passage: "}, "default_prompt_name": "query"}"#,
+    );
+    assert_eq!(prompt(&["e5"]), "query: ");
+    config(r#"{"prompts": {"query": "", "document": ""}, "default_prompt_name": null}"#);
+    assert_eq!(prompt(&["e5"]), "");
+    config(r#"{"prompts": {"query": "query: ", "document": ""}}"#);
+    let (_, errors, success) = package(folder.path(), &["e5", "-o", "several"]);
+    assert!(!success && errors.contains("--prompt '' (document)"), "{errors}");
+    let (_, errors, success) =
+        package(folder.path(), &[&vision("dense"), "--prompt", "query: ", "-o", "out2"]);
+    assert!(!success && errors.contains("the node detect takes no text"), "{errors}");
+}

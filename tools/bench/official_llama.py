@@ -27,8 +27,17 @@ from executorch.extension.pybindings import portable_lib  # noqa: E402
 from executorch.kernels import quantized  # noqa: E402,F401  (registers the embeddings)
 
 
+def memory(name):
+    """Field `name` of the memory of this process, in MiB."""
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith(name)) / 1024
+
+
 def main():
     torch.set_num_threads(arguments.threads)
+    with open("/proc/self/clear_refs", "w") as peak:
+        peak.write("5")  # the peak begins here
+    before = memory("VmRSS")
     portable_lib._unsafe_reset_threadpool(arguments.threads)
     module = portable_lib._load_for_executorch(arguments.model)
 
@@ -46,7 +55,9 @@ def main():
     while len(tokens) < arguments.new:
         tokens.append(run([tokens[-1]], arguments.prompt + len(tokens) - 1))
     decode = time.perf_counter() - start
-    print(json.dumps({"prefill_us": prefill * 1e6, "decode_us": decode * 1e6, "tokens": tokens}))
+    growth = memory("VmHWM") - before
+    print(json.dumps({"prefill_us": prefill * 1e6, "decode_us": decode * 1e6, "tokens": tokens,
+                      "growth_mib": growth}))
 
 
 if __name__ == "__main__":

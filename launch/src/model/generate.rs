@@ -1,8 +1,10 @@
 //! `afferent model generate`: streams the answer of a language model.
 
+mod prompts;
+
 use std::{
     io::BufRead,
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::ExitCode,
     sync::{
         Arc,
@@ -11,36 +13,41 @@ use std::{
     time::Instant,
 };
 
+use afferent_nodes_speech::cache_of;
+use afferent_package::ModelPackage;
 use afferent_runtime::ModelOptions;
 use afferent_simd::pool;
 use afferent_text::{
-    Cache, ChatMessage, ChatOptions, ChatPrompt, ChatTemplate, Companions, Contract,
-    ContractOptions, FinishReason, GenerationOptions, Generator, Sampling, Tokenizer,
+    Cache, Companions, Contract, ContractOptions, FinishReason, GenerationOptions, Generator,
+    Sampling,
 };
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use clap::Args;
 
 use super::{
     CacheArgs, ProgramFile,
     limits::{Limits, threads},
 };
+use prompts::Prompts;
+
 use crate::App;
 
 /// Streams the answer of a language model, then prints the rates of prefill and decode in tokens
 /// per second.
 ///
 /// The program is an ExecuTorch Llama export, or has the same inputs, with or without a KV cache.
-/// The begin token is added to the prompt. With `--chat`, the prompt is the message of a user in the
-/// chat template of the files beside the tokenizer: chat_template.jinja or tokenizer_config.json.
-/// Without it, the prompt has to contain the template. Sampling that is not set is that of
-/// generation_config.json beside the tokenizer, or greedy.
+/// A package brings its tokenizer, its chat template, its system prompt, `method` and `cache`; a
+/// program, the files beside it. The begin token is added to the prompt. With `--chat`, the prompt is
+/// the message of a user in the chat template: that of the package, or chat_template.jinja or
+/// tokenizer_config.json beside the tokenizer. Without it, the prompt has to contain the template.
+/// Sampling that is not set is that of generation_config.json beside the tokenizer, or greedy.
 ///
 /// Ctrl-C ends the answer and skips the remaining prompts; pressed again, or while the model loads,
 /// it ends the command. A closed output pipe ends it too.
 #[derive(Args)]
 #[command(after_help = "Examples:
   afferent model generate llama.pte --tokenizer tokenizer.model --prompt 'Once upon a time'
-  afferent model generate qwen3/model.pte --chat --prompt 'What is the capital of France?'
+  afferent model generate models/qwen3 --chat --prompt 'What is the capital of France?'
   afferent model generate llama.pte --tokenizer tokenizer.json --prompt 'A haiku:' \\
       --temperature 0.8 --top-p 0.9 --seed 7 --max-new 60 --stop $'\\n\\n'
   afferent model generate llama.pte --tokenizer tokenizer.json --prompt 'Hi' --json | jq .decode_tokens_per_s
@@ -49,13 +56,14 @@ pub(crate) struct GenerateArgs {
     #[command(flatten)]
     program: ProgramFile,
     /// Tokenizer: tokenizer.json, tekken.json, vocab.txt, a .model file of SentencePiece or tiktoken, or
-    /// a .bin file of llama2.c; by default the one in the folder of the program or above it
+    /// a .bin file of llama2.c; by default that of the package, or the one in the folder of the program
+    /// or above it
     #[arg(long, value_name = "FILE")]
     tokenizer: Option<PathBuf>,
-    /// Put the prompt into the chat template beside the tokenizer
+    /// Put the prompt into the chat template
     #[arg(long)]
     chat: bool,
-    /// System prompt
+    /// System prompt; by default that of the package
     #[arg(long, value_name = "TEXT", requires = "chat")]
     system: Option<String>,
     /// Method that computes logits; by default forward, prefill and decode, or the only one that fits
@@ -204,55 +212,6 @@ struct Session {
     load_ms: f64,
 }
 
-/// Form of prompts.
-enum Prompts {
-    /// Text that the model continues.
-    Text(Box<Tokenizer>),
-    /// Message of a user after a system prompt.
-    Chat(Box<ChatTemplate>, Option<String>),
-}
-
-impl Prompts {
-    fn open(companions: &Companions, args: &GenerateArgs) -> anyhow::Result<Self> {
-        let tokenizer = Tokenizer::open(&companions.tokenizer)?;
-        if !args.chat {
-            return Ok(Self::Text(Box::new(tokenizer)));
-        }
-        let template = companions.chat_template(tokenizer).with_context(|| {
-            format!(
-                "no chat template; copy chat_template.jinja or tokenizer_config.json of the model \
-                 to the folder of {}, or leave out --chat",
-                companions.tokenizer.display()
-            )
-        })?;
-        Ok(Self::Chat(Box::new(template?), args.system.clone()))
-    }
-
-    fn tokenizer(&self) -> &Tokenizer {
-        match self {
-            Self::Text(tokenizer) => tokenizer,
-            Self::Chat(template, _) => template.tokenizer(),
-        }
-    }
-
-    fn encode(&self, generator: &Generator, prompt: &str) -> anyhow::Result<Vec<u32>> {
-        let (template, system) = match self {
-            Self::Text(tokenizer) => return Ok(generator.encode(tokenizer, prompt)?),
-            Self::Chat(template, system) => (template, system),
-        };
-        let message = |role: &str, content: &str| ChatMessage {
-            role: role.to_owned(),
-            content: content.to_owned(),
-            ..ChatMessage::default()
-        };
-        let system = system.as_ref().map(|text| message("system", text));
-        let messages: Vec<ChatMessage> =
-            system.into_iter().chain([message("user", prompt)]).collect();
-        let (options, earlier) = (ChatOptions::default(), ChatPrompt::default());
-        Ok(template.prompt(&messages, &options, &earlier)?.tokens)
-    }
-}
-
 /// Answer to a prompt, with measured times.
 struct Answer {
     load_ms: f64,
@@ -269,26 +228,42 @@ struct Answer {
 impl Session {
     fn load(app: &App, args: &GenerateArgs, canceled: Arc<AtomicBool>) -> anyhow::Result<Self> {
         let start = Instant::now();
-        let folder = args.program.file.parent().unwrap_or(Path::new(""));
-        let companions = Companions::find(folder, args.tokenizer.as_deref())?;
-        let prompts = Prompts::open(&companions, args)?;
-        let mut extra_eos = companions.eos_tokens(prompts.tokenizer());
-        if let Prompts::Chat(template, _) = &prompts {
-            extra_eos.extend(template.end());
-        }
-        let options = GenerationOptions {
+        let package = ModelPackage::open(&args.program.file)?;
+        let manifest = &package.manifest;
+        ensure!(
+            package.is_bare() || manifest.task == "chat",
+            "{}: `task` is {}; generate needs a language model, with the task chat",
+            args.program.file.display(),
+            manifest.task
+        );
+        let tokenizer = manifest.tokenizer.as_ref().map(|file| package.folder().join(file));
+        let tokenizer = args.tokenizer.clone().or(tokenizer);
+        let companions = Companions::find(package.folder(), tokenizer.as_deref())?;
+        let chat = manifest.chat.clone().unwrap_or_default();
+        let prompts = match args.chat {
+            true => Prompts::chat(&package, companions.clone(), &chat, args.system.as_deref())?,
+            false => Prompts::text(&companions)?,
+        };
+        let mut options = GenerationOptions {
             max_new_tokens: args.max_new,
             sampling: args.sampling.with_defaults(companions.sampling.unwrap_or_default()),
             stop: args.stop.clone(),
-            extra_eos,
+            extra_eos: companions.eos_tokens(prompts.tokenizer()),
             ignore_eos: args.ignore_end,
             canceled: Some(canceled),
         };
+        options.extra_eos.extend(prompts.end());
+        if args.chat {
+            options.end_at(&chat.end, prompts.tokenizer());
+        }
         let workers = pool::workers(args.threads);
         let model_options = args.limits.model_options(app.models().clone());
         let model_options = ModelOptions { workers, ..model_options };
-        let contract = ContractOptions { method: args.method.clone(), cache: args.cache_kind };
-        let file = args.program.open()?;
+        let contract = ContractOptions {
+            method: args.method.clone().or(manifest.method.clone()),
+            cache: args.cache_kind.or(manifest.cache.map(cache_of)),
+        };
+        let file = args.program.open(app)?;
         let method = Contract::with_options(&file, &contract)?.method;
         let model = args.cache.load(file, &method, model_options)?;
         let generator = Generator::with_options(model, &contract)?;

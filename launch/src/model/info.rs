@@ -20,6 +20,7 @@ use crate::{App, package::recognize::contracts_of, table::aligned};
 #[derive(Args)]
 #[command(after_help = "Examples:
   afferent model info model.pte
+  afferent model info models/vad
   afferent model info model.pte --ptd weights.ptd
   afferent model info model.pte --json | jq '.methods[].operators[] | select(.kernel | not).name'")]
 pub(crate) struct InfoArgs {
@@ -31,7 +32,7 @@ pub(crate) struct InfoArgs {
 }
 
 pub(crate) fn info(app: &App, args: &InfoArgs) -> anyhow::Result<ExitCode> {
-    let file = args.program.open()?;
+    let file = args.program.open(app)?;
     let contents = ProgramContents::of(&file, app.models());
     if args.json {
         crate::print(&format!("{}\n", serde_json::to_string_pretty(&contents)?))?;

@@ -72,7 +72,7 @@ pub(crate) fn run(app: &App, args: &RunArgs) -> anyhow::Result<ExitCode> {
     // A file that cannot be written ends the command before the model is loaded.
     let profile = args.profile.as_deref().map(ProfileFile::open).transpose()?;
     let origin = Instant::now();
-    let file = args.program.open()?;
+    let file = args.program.open(app)?;
     let method = Instant::now();
     let model_options = args.limits.model_options(app.models().clone());
     let mut model = args.cache.load(Arc::clone(&file), &args.method, model_options)?;

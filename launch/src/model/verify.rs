@@ -37,7 +37,7 @@ pub(crate) struct VerifyArgs {
 }
 
 pub(crate) fn verify(app: &App, args: &VerifyArgs) -> anyhow::Result<ExitCode> {
-    let file = args.program.open()?;
+    let file = args.program.open(app)?;
     let tolerance = args.tolerance.tolerance();
     let results = run_test_cases(&file, app.models(), args.method.as_deref(), tolerance)?;
     let text = if args.json {

@@ -26,6 +26,10 @@ pub(super) struct Companions {
     pub(super) image: Option<String>,
     /// Name of the tokenizer file.
     pub(super) tokenizer: Option<String>,
+    /// Texts that the model may expect ahead of its input, by their names.
+    pub(super) prompts: Vec<(String, String)>,
+    /// Name of the one among them that is the default.
+    default_prompt: Option<String>,
 }
 
 /// Tasks of Ultralytics, and of model.yaml.
@@ -48,7 +52,20 @@ impl Companions {
             let labels = match file_name(file) {
                 "metadata.yaml" => found.ultralytics(file, &text()?)?,
                 "labels.txt" => text()?.lines().map(|line| line.trim().to_owned()).collect(),
-                "config.json" => optimum(file, &text()?)?,
+                "config.json" => {
+                    let config = json(file, &text()?)?;
+                    found.prompts.extend(task_prefixes(&config));
+                    class_names(file, &config)?
+                }
+                "config_sentence_transformers.json" => {
+                    let config = json(file, &text()?)?;
+                    let default = config.get("default_prompt_name").and_then(Value::as_str);
+                    found.default_prompt = default.map(str::to_owned);
+                    found
+                        .prompts
+                        .extend(named_texts(config.get("prompts"), |prompt| prompt.as_str()));
+                    continue;
+                }
                 "preprocessor_config.json" => {
                     found.image = preprocessor::image(&json(file, &text()?)?);
                     continue;
@@ -74,6 +91,15 @@ impl Companions {
         Ok(found)
     }
 
+    /// The text that the model expects ahead of its input: the default one, or that of all names.
+    pub(super) fn prompt(&self) -> Option<&str> {
+        let is_default = |(name, _): &&(String, String)| self.default_prompt.as_ref() == Some(name);
+        let (_, first) = self.prompts.iter().find(is_default).or(self.prompts.first())?;
+        let is_clear =
+            self.default_prompt.is_some() || self.prompts.iter().all(|(_, it)| it == first);
+        is_clear.then_some(first)
+    }
+
     fn ultralytics(&mut self, file: &Path, text: &str) -> anyhow::Result<Vec<String>> {
         let wrong = |error: String| anyhow::anyhow!("{}: {error}", file.display());
         let metadata = Metadata::read(text).map_err(wrong)?;
@@ -92,9 +118,19 @@ fn json(file: &Path, text: &str) -> anyhow::Result<Value> {
     serde_json::from_str(text).with_context(|| format!("cannot read {}", file.display()))
 }
 
+/// Texts of the entries of an object, by their names, without those that have none.
+fn named_texts(object: Option<&Value>, text: fn(&Value) -> Option<&str>) -> Vec<(String, String)> {
+    let entries = object.and_then(Value::as_object).into_iter().flatten();
+    entries.filter_map(|(name, entry)| Some((name.clone(), text(entry)?.to_owned()))).collect()
+}
+
+/// Prefixes of the tasks in a configuration of Hugging Face, such as those of T5.
+fn task_prefixes(config: &Value) -> Vec<(String, String)> {
+    named_texts(config.get("task_specific_params"), |task| task.get("prefix")?.as_str())
+}
+
 /// `id2label` of a configuration of Hugging Face; empty if there is none.
-fn optimum(file: &Path, text: &str) -> anyhow::Result<Vec<String>> {
-    let config = json(file, text)?;
+fn class_names(file: &Path, config: &Value) -> anyhow::Result<Vec<String>> {
     let Some(names) = config.get("id2label").and_then(Value::as_object) else {
         return Ok(Vec::new());
     };

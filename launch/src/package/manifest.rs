@@ -23,6 +23,10 @@ pub(super) struct Manifest<'m> {
     pub(super) image: Option<&'m str>,
     pub(super) labels: &'m [String],
     pub(super) tokenizer: Option<&'m str>,
+    /// Voice files by their names.
+    pub(super) voices: &'m [(String, String)],
+    /// Text ahead of each input.
+    pub(super) prompt: Option<&'m str>,
     pub(super) license: String,
     pub(super) provenance: String,
 }
@@ -70,6 +74,15 @@ impl Manifest<'_> {
         }
         if let Some(tokenizer) = self.tokenizer {
             text += &format!("tokenizer: {}\n", scalar(tokenizer));
+        }
+        if !self.voices.is_empty() {
+            text += "voices:\n";
+            let line =
+                |(name, file): &(String, String)| format!("  {}: {}\n", scalar(name), scalar(file));
+            text.extend(self.voices.iter().map(line));
+        }
+        if let Some(prompt) = self.prompt.filter(|prompt| !prompt.is_empty()) {
+            text += &format!("prompt: {}\n", Value::from(prompt));
         }
         let (license, provenance) = (scalar(&self.license), Value::from(&*self.provenance));
         text + &format!("license: {license}\nprovenance: {provenance}\n")

@@ -1,6 +1,8 @@
 //! Speech recognition.
 
 mod ctc;
+pub(crate) mod hearing;
+pub(crate) mod moonshine;
 mod pause;
 mod recognizer;
 mod segments;
@@ -18,8 +20,8 @@ use afferent_graph::{
 use afferent_messages::{AudioBlock, SpeechEvent, SpeechEventKind, Transcript};
 
 use self::{
-    ctc::Ctc, recognizer::Recognizer, segments::Segments, transcripts::Transcripts,
-    transducer::Transducer, voxtral::Voxtral, whisper::Whisper,
+    ctc::Ctc, hearing::Hearing, moonshine::Moonshine, recognizer::Recognizer, segments::Segments,
+    transcripts::Transcripts, transducer::Transducer, voxtral::Voxtral, whisper::Whisper,
 };
 use crate::{
     programs::{Programs, reject_set},
@@ -55,8 +57,8 @@ params! {
         pub language_weight: Option<f32>, range 0.0..=10.0;
         /// Bonus per word, a natural logarithm of probability.
         pub word_bonus: Option<f32>, range -20.0..=20.0;
-        /// Whisper: language of the speech, an ISO 639-1 code such as `en`. Default: the model tells it
-        /// for each utterance.
+        /// Whisper, Voxtral: language of the speech, an ISO 639-1 code such as `en`. Default: the model
+        /// tells it for each utterance.
         pub language: Option<String>;
         /// Whisper: `transcribe`, or `translate` to English. Default: `transcribe`.
         pub task: Option<AsrTask>;
@@ -83,15 +85,18 @@ params! {
 /// | Whisper of ExecuTorch and optimum | `encoder(mel [1, 80 or 128, 3000])`, `text_decoder(token i64[1, 1], rows, position i64[1])`; a `tokenizer.json`. A program `preprocessor` is not needed |
 /// | Whisper of react-native-executorch | `encode(sound f32[n])`, `decode(tokens i64[1, n], positions i64[n], rows)`; up to version 0.7 `forward` of two programs `encoder` and `decoder(tokens i64[1, n], rows)` |
 /// | Voxtral Realtime, exported with `--streaming` | `encode_audio_chunk(mel[1, 128, 8], positions i64[4])`, `token_embedding(i64[1, n])`, `text_decoder(embeddings, positions i64[n])`; a tokenizer. A program `preprocessor` is not needed |
+/// | Voxtral, and other language models that hear | `audio_encoder(mel[parts, 128, 3000])`, `token_embedding(i64[1, n])`, `text_decoder(f32[1, n, width], positions)`; a `tekken.json`. The prompt is Voxtral's for a transcript, or the parts of `chat` in `model.yaml`, with `{audio}` in `user`. A program `preprocessor` is not needed |
+/// | Moonshine of react-native-executorch 0.3 and 0.4 | `forward(sound f32[1, n])` of a program `encoder`, `forward_cached(tokens i64[1, n], rows) -> ids` of a program `decoder`; a `tokenizer.json` |
 /// | Parakeet, TDT and RNN-T | `preprocessor(sound f32[n], length)`, `encoder(mel, length)`, `decoder_step(token, h, c)`, `joint(f, g)`; a `tokenizer.model` |
 ///
-/// Whisper and Parakeet read whole utterances. Their partial transcripts hold the words on which two
-/// runs agree, at most one every `update` of audio. The words of Whisper have times within their
-/// segment in proportion to their letters.
+/// Whisper, Parakeet, Moonshine and Voxtral read whole utterances. Their partial transcripts hold the words on which
+/// two runs agree, at most one every `update` of audio. The words of Whisper have times within their
+/// segment in proportion to their letters, those of Moonshine and Voxtral within
+/// the utterance.
 ///
-/// Voxtral reads 80 ms at a time, and tells a word `delay_tokens` steps later (480 ms).
+/// Voxtral Realtime reads 80 ms at a time, and tells a word `delay_tokens` steps later (480 ms).
 ///
-/// Latency: CTC: one window for partial transcripts, the end of speech for final ones. Voxtral: its delay.
+/// Latency: CTC: one window for partial transcripts, the end of speech for final ones. Voxtral Realtime: its delay.
 /// Others: the run of the model after the end of speech.
 ///
 /// ```
@@ -218,24 +223,35 @@ impl AsrParams {
 /// Opens the recognizer for the model of `params`, by the methods of its programs.
 fn open_recognizer(params: &AsrParams, cx: &OpenCx) -> Result<Box<dyn Recognizer>, NodeError> {
     let programs = Programs::open(&params.model, "speech_recognition", cx)?;
-    let is_joint = programs.find(&["joint"]).is_some();
-    let is_voxtral = programs.find(&["encode_audio_chunk"]).is_some();
-    let has_encoder = programs.find(&["encoder", "encode"]).is_some();
-    if !is_joint && !is_voxtral && !has_encoder {
+    let has = |names: &[&str]| programs.find(names).is_some();
+    let kind = if has(&["joint"]) {
+        "a transducer"
+    } else if has(&["encode_audio_chunk"]) {
+        "Voxtral Realtime"
+    } else if Hearing::is_in(&programs) {
+        "Voxtral"
+    } else if Moonshine::is_in(&programs) {
+        "Moonshine"
+    } else if has(&["encoder", "encode"]) {
+        "Whisper"
+    } else {
         return Ok(Box::new(Ctc::open(params, cx)?));
-    }
+    };
     let reason = "requires a model with CTC; this one has an encoder and a decoder";
     reject_set(&params.lexicon_parameters(), reason)?;
-    if is_joint || is_voxtral {
-        let kind = if is_joint { "a transducer" } else { "Voxtral" };
-        let reason = format!("requires a Whisper model; this one is {kind}");
-        reject_set(&params.whisper_parameters(), &reason)?;
-        if is_voxtral {
-            return Ok(Box::new(Voxtral::open(programs, params)?));
-        }
-        let model = Transducer::open(programs)?;
-        return Ok(Box::new(Segments::new(model, params)));
+    let [language, task] = params.whisper_parameters();
+    let reason = format!("requires a Whisper model; this one is {kind}");
+    match kind {
+        "Whisper" => {}
+        "Voxtral" => reject_set(&[task], &reason)?,
+        _ => reject_set(&[language, task], &reason)?,
     }
-    let model = Whisper::open(programs, params.language.as_deref(), params.task)?;
-    Ok(Box::new(Segments::new(model, params)))
+    let language = params.language.as_deref();
+    Ok(match kind {
+        "a transducer" => Box::new(Segments::new(Transducer::open(programs)?, params)),
+        "Voxtral Realtime" => Box::new(Voxtral::open(programs, params)?),
+        "Voxtral" => Box::new(Segments::new(Hearing::open(programs, language)?, params)),
+        "Moonshine" => Box::new(Segments::new(Moonshine::open(programs)?, params)),
+        _ => Box::new(Segments::new(Whisper::open(programs, language, params.task)?, params)),
+    })
 }

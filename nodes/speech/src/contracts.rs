@@ -1,17 +1,20 @@
 //! Contracts of the models that the nodes of this crate accept, by the methods of their programs.
 
+use std::path::Path;
+
 use afferent_core::ScalarType;
 use afferent_package::Contract;
 use afferent_runtime::ModelFile;
 
+pub use crate::tts::VOICE_FOLDERS;
 use crate::{
-    asr::{transducer, voxtral, whisper},
+    asr::{hearing, moonshine, transducer, voxtral, whisper},
     classify_text,
     diarize::sortformer,
     embed_text,
     programs::Step,
     translate,
-    tts::{kokoro, supertonic},
+    tts::{kokoro, supertonic, voxtral as voxtral_tts},
     vad::fsmn,
 };
 
@@ -26,10 +29,16 @@ pub const ACCEPTED: &[&str] = &[
     "classify_text: (i64[1, n], i64[1, n]) -> [1, classes], with the names of the classes",
     "embed_text: (i64[1, n], i64[1, n]) -> [1, dimensions]",
     "tts, Supertonic: duration_predictor, text_encoder, vector_estimator and vocoder, as methods or programs",
+    "tts, Voxtral: token_embedding, text_decoder, semantic_head, predict_velocity, audio_token_embedding, \
+     and a program codec_decoder",
     "tts, Kokoro: programs duration_predictor and synthesizer",
     "translate: encoder(i64[1, n]) and text_decoder(i64[1, 1], rows, i64[1])",
     "asr, Voxtral Realtime: encode_audio_chunk(mel[1, bands, columns], i64[n]), token_embedding(i64[1, n]), \
      text_decoder(f32[1, n, width], i64[n])",
+    "asr, Moonshine: forward(f32[1, samples]) of a program encoder, forward_cached(i64[1, n], rows) -> ids \
+     of a program decoder",
+    "asr, Voxtral: audio_encoder(mel[parts, bands, 3000]), token_embedding(i64[1, n]), text_decoder(f32[1, n, \
+     width], i64[n])",
     "asr, Parakeet: preprocessor(f32[samples], i64[1]), encoder(mel, i64[1]), decoder_step(i64[1, 1], h, \
      c), joint(f, g)",
     "diarize, Sortformer: pre_encode(f32[1, columns, bands], i64[1]), encode(f32[1, rows, width], i64[1]), and \
@@ -42,6 +51,8 @@ pub fn recognize(programs: &[(&str, &ModelFile)], labels: usize) -> Vec<Contract
     let contract = |node, task, contract, has_labels| Contract { node, task, contract, has_labels };
     let speech = |name| contract("asr", "speech_recognition", name, false);
     let found = transducer::contract(programs).or_else(|| voxtral::contract(programs));
+    let found = found.or_else(|| hearing::contract(programs));
+    let found = found.or_else(|| moonshine::contract(programs));
     if let Some(name) = found.or_else(|| whisper::contract(programs)) {
         return vec![speech(name)];
     }
@@ -49,6 +60,7 @@ pub fn recognize(programs: &[(&str, &ModelFile)], labels: usize) -> Vec<Contract
         return vec![contract("diarize", "speaker_diarization", name, false)];
     }
     let voice = supertonic::contract(programs).or_else(|| kokoro::contract(programs));
+    let voice = voice.or_else(|| voxtral_tts::contract(programs));
     if let Some(name) = voice {
         return vec![contract("tts", "text_to_speech", name, false)];
     }
@@ -76,6 +88,16 @@ pub fn recognize(programs: &[(&str, &ModelFile)], labels: usize) -> Vec<Contract
             contract("asr", "speech_recognition", "streaming_ctc", true),
         ],
         None => Vec::new(),
+    }
+}
+
+/// Test for the files that are voices of a model with the contract `contract`; `None` if it has none.
+pub fn voice_test(contract: &str) -> Option<fn(&Path) -> bool> {
+    match contract.split('@').next()? {
+        "supertonic" | "supertonic-rne" => Some(supertonic::is_voice),
+        "kokoro-rne" => Some(kokoro::is_voice),
+        "voxtral_tts" => Some(voxtral_tts::is_voice),
+        _ => None,
     }
 }
 

@@ -16,8 +16,9 @@ params! {
     pub struct EmbedTextParams {
         /// Path of the model package, or of a folder with the program and its tokenizer.
         pub model: PathBuf;
-        /// Text before each text, such as `query: `, which some models want.
-        pub prefix: String = "";
+        /// Text before each text, such as `query: `, which some models want. Default: `prompt` in
+        /// model.yaml.
+        pub prefix: Option<String>;
         /// Scale each vector to the length 1.
         pub normalize: bool = "true";
         /// Name of the space of the vectors; default: the name of the package. Give an encoder of images
@@ -112,9 +113,10 @@ impl Node for EmbedText {
         };
         programs.expect_contract(CONTRACT)?;
         let space = params.space.unwrap_or_else(|| programs.package.manifest.name.clone());
+        let prefix = params.prefix.unwrap_or_else(|| programs.package.manifest.prompt.clone());
         Ok(Self {
             encoder: TextEncoder::new(programs, step)?,
-            prefix: params.prefix,
+            prefix,
             normalize: params.normalize,
             space,
             values: Vec::new(),

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`Vad`] | voice activity detection |
 //! | [`WakeWord`] | detects wake words and spoken commands |
-//! | [`Asr`] | speech recognition: CTC, Whisper, Parakeet, Voxtral Realtime |
+//! | [`Asr`] | speech recognition: CTC, Whisper, Parakeet, Voxtral, Moonshine |
 //! | [`Chat`] | answers user text with a language model on a server |
 //! | [`ClassifyText`] | tells the classes of texts |
 //! | [`Diarize`] | turns of speakers: Sortformer |
@@ -12,7 +12,7 @@
 //! | [`Llm`] | answers with a language model, with tool calls |
 //! | [`EmbedText`] | turns text into vectors that can be compared |
 //! | [`Translate`] | translates text with an encoder and a decoder |
-//! | [`Tts`] | speech synthesis: own voice, Supertonic, Kokoro |
+//! | [`Tts`] | speech synthesis: own voice, Supertonic, Kokoro, Voxtral |
 //! | [`FakeAsr`], [`FakeLlm`], [`FakeTts`] | scripted stand-ins for graph tests |
 //!
 //! Begin with `vad.rs`. `recurrent.rs` runs models with a state, `programs.rs` models
@@ -56,7 +56,7 @@ pub use embed_text::{EmbedText, EmbedTextParams};
 pub use fake_asr::{FakeAsr, FakeAsrParams, Listen};
 pub use fake_llm::{FakeLlm, FakeLlmParams};
 pub use fake_tts::{FakeTts, FakeTtsParams};
-pub use llm::{Llm, LlmParams};
+pub use llm::{ChatParts, Llm, LlmParams, cache_of};
 pub use speaker_labels::{SpeakerLabels, SpeakerLabelsParams};
 pub use translate::{Translate, TranslateParams};
 pub use tts::{Clause, ClauseEnd, SpokenWord, Tts, TtsParams, TtsPhonemizer, Utterance, Voice};

@@ -20,7 +20,9 @@ use afferent_messages::{Played, Text, ToolMessage, Word};
 use afferent_text::{SamplingOverrides, TextError};
 
 use dialogue::{Dialogue, Generated};
+pub use files::cache_of;
 use settings::{Settings, Thinking};
+pub use template::ChatParts;
 
 use crate::heard_words::HeardWords;
 

@@ -110,6 +110,11 @@ impl Programs {
         loaded.map_err(|error| self.error(error.to_string()))
     }
 
+    /// The program of `step`, without the others.
+    pub(crate) fn into_model(mut self, step: &Step) -> Model {
+        self.models.swap_remove(step.program).1
+    }
+
     /// Integer that a constant method of any program returns.
     pub(crate) fn int(&self, name: &str) -> Option<i64> {
         self.models.iter().find_map(|(_, model)| model.file().metadata_int(name))

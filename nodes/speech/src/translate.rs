@@ -18,8 +18,9 @@ params! {
     pub struct TranslateParams {
         /// Path of the model package, or of a folder with the program and its tokenizer.
         pub model: PathBuf;
-        /// Text before each text, such as `translate English to German: `.
-        pub prefix: String = "";
+        /// Text before each text, such as `translate English to German: `. Default: `prompt` in
+        /// model.yaml.
+        pub prefix: Option<String>;
         /// Longest result of a text.
         pub max_new: u32 = "256", range 1.0..=4096.0, unit "tokens";
     }
@@ -151,7 +152,7 @@ impl Node for Translate {
         let context = programs.size("get_max_seq_len").unwrap_or(usize::MAX);
         let max_new = usize::try_from(params.max_new).unwrap_or(usize::MAX).min(context - 1);
         let max_ids = encoder.input_sizes(0).last().copied().unwrap_or(0);
-        let prefix = params.prefix;
+        let prefix = params.prefix.unwrap_or_else(|| programs.package.manifest.prompt.clone());
         Ok(Self { programs, encoder, decoder, tokenizer, prefix, max_new, max_ids, start, end })
     }
 
@@ -196,12 +197,11 @@ mod tests {
         folder
     }
 
-    fn open(folder: &Path, prefix: &str) -> Result<Translate, NodeError> {
-        let values: ParamValues = [
-            ("model".to_owned(), ParamValue::Path(folder.to_owned())),
-            ("prefix".to_owned(), ParamValue::Text(prefix.to_owned())),
-        ]
-        .into();
+    fn open(folder: &Path, prefix: Option<&str>) -> Result<Translate, NodeError> {
+        let mut values: ParamValues =
+            [("model".to_owned(), ParamValue::Path(folder.to_owned()))].into();
+        let prefix = prefix.map(|text| ("prefix".to_owned(), ParamValue::Text(text.to_owned())));
+        values.extend(prefix);
         let models = ModelOptions::new(afferent_kernels::KERNELS);
         let cx = OpenCx::with_service(models.with_backend(afferent_backend_xnnpack::Xnnpack));
         Translate::open(TranslateParams::from_values(&values).unwrap(), &cx)
@@ -214,7 +214,7 @@ mod tests {
         let cases = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/seq2seq/cases.json");
         let cases: Vec<Value> = serde_json::from_str(&fs::read_to_string(cases).unwrap()).unwrap();
         for prefix in ["", "what comes after "] {
-            let mut bench = NodeBench::new(open(&folder, prefix).unwrap());
+            let mut bench = NodeBench::new(open(&folder, Some(prefix)).unwrap());
             for (turn, case) in (0..).zip(&cases) {
                 let whole = case["text"].as_str().unwrap();
                 let Some(text) = whole.strip_prefix(prefix) else { continue };
@@ -232,16 +232,34 @@ mod tests {
                 assert!(!expected.is_empty());
             }
         }
-        let mut bench = NodeBench::new(open(&folder, "").unwrap());
+        let mut bench = NodeBench::new(open(&folder, Some("")).unwrap());
         let sent = bench.call(Translate::TEXT, Timestamp(6), Text::from(" ")).unwrap();
         assert_eq!(sent[0].1.get::<Text>().unwrap().text, "", "the mark of a last piece");
         fs::remove_dir_all(folder).unwrap();
     }
 
     #[test]
+    fn a_package_has_the_default_of_the_prefix() {
+        let folder = folder("translate-prompt");
+        let translated = |prefix: Option<&str>| {
+            let mut bench = NodeBench::new(open(&folder, prefix).unwrap());
+            let sent = bench.call(Translate::TEXT, Timestamp(1), Text::from("hello")).unwrap();
+            sent[0].1.get::<Text>().unwrap().text.clone()
+        };
+        let (bare, expected) = (translated(None), translated(Some("what: ")));
+        let card = "afferent_model: 1\nname: t5\ntask: translation\ncontract: seq2seq\nvariants:\n- {file: \
+                    model.pte, backend: portable, precision: fp32}\ntokenizer: tokenizer.model\nprompt: \
+                    'what: '\nlicense: MIT\nprovenance: a test\n";
+        fs::write(folder.join("model.yaml"), card).unwrap();
+        assert_ne!(bare, expected);
+        assert_eq!((translated(None), translated(Some(""))), (expected, bare));
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
     fn final_transcripts_are_translated() {
         let folder = folder("translate-spoken");
-        let mut bench = NodeBench::new(open(&folder, "").unwrap());
+        let mut bench = NodeBench::new(open(&folder, None).unwrap());
         let text = Text::from("hello");
         let sent = bench.call(Translate::TEXT, Timestamp(1), text).unwrap();
         let expected = sent[0].1.get::<Text>().unwrap().text.clone();
@@ -262,7 +280,7 @@ mod tests {
         let folder = folder("translate-other");
         let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/fsmn/fsmn.pte");
         fs::copy(program, folder.join("model.pte")).unwrap();
-        let told = open(&folder, "").err().unwrap().to_string();
+        let told = open(&folder, None).err().unwrap().to_string();
         assert!(told.contains("were expected; the package has forward(f32[1000, 512])"), "{told}");
         fs::remove_dir_all(folder).unwrap();
     }

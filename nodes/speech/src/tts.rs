@@ -8,7 +8,9 @@ mod own;
 mod sentences;
 pub(crate) mod supertonic;
 mod synthesizer;
+mod text_part;
 mod voices;
+pub(crate) mod voxtral;
 
 use std::path::PathBuf;
 
@@ -20,11 +22,13 @@ use self::{
     own::OwnSynthesizer,
     supertonic::Supertonic,
     synthesizer::{Chunk, Synthesizer},
+    voxtral::VoxtralTts,
 };
 pub use self::{
     kokoro::TtsPhonemizer,
     normalize::{Clause, ClauseEnd},
     own::{SpokenWord, Utterance, Voice},
+    voices::VOICE_FOLDERS,
 };
 use crate::programs::{Programs, reject_set};
 
@@ -35,15 +39,15 @@ params! {
         pub model: PathBuf;
         /// Speaking rate relative to that of the voice.
         pub pace: f32 = "1", range 0.5..=2.0;
-        /// Supertonic and Kokoro: name of a voice in the package. Default: the first one.
+        /// Supertonic, Kokoro and Voxtral: name of a voice in the package. Default: the first one.
         pub voice: Option<String>;
         /// Supertonic and Kokoro: language of the text, such as `en`. Default: English; with a Kokoro
         /// voice such as `ff_siwis`, that of its first letter.
         pub language: Option<String>;
-        /// Supertonic: steps of the flow; more are better and slower. Default: those of the model, 5 or
-        /// 8.
+        /// Supertonic and Voxtral: steps of the flow; more are better and slower. Default: those of the
+        /// model, 5 to 8.
         pub steps: Option<usize>, range 1.0..=100.0;
-        /// Supertonic: seed of the noise that the flow begins with. A sentence with the same seed sounds
+        /// Supertonic and Voxtral: seed of the noise that the flow begins with. A sentence with the same seed sounds
         /// the same.
         pub seed: usize = "0", range 0.0..=1e9;
         /// Kokoro: source of the phonemes: `espeak`, the program espeak-ng; `own`, the `lexicon.txt` of a
@@ -64,13 +68,15 @@ params! {
 /// | Supertonic of react-native-executorch 0.10 | four programs with these roles and the method `forward`; the masks in the order `text_mask, column_mask` |
 /// | Kokoro of react-native-executorch 0.10 | `forward` of two programs `duration_predictor(tokens i64[1, T], mask bool[1, T], voice[1, 128], speed[1]) -> (frames i64[T], features[1, T, F])` and `synthesizer(tokens, mask, indices i64[N], features, voice[1, 256])`; voices `.bin` with rows of 256 `f32` |
 /// | Kokoro of react-native-executorch 0.7 to 0.9 | the same with methods `forward_8` to `forward_128` by their most tokens |
+/// | Voxtral of ExecuTorch 1.5.1 | a program with `token_embedding(i64[1, n])`, `text_decoder(rows[1, n, D], positions i64[n]) -> hidden[1, n, D]`, `semantic_head(hidden[1, D]) -> logits`, `predict_velocity(x[1, C], step i64[1], hidden[1, D])`, `audio_token_embedding(codes i64[1, C + 1, 1])`, and a program `codec_decoder` with `forward(codes i64[1, C + 1, n])`; a `tekken.json`, voices `.pt` or `.bin` with rows of D `bf16` |
 ///
-/// Floating-point tensors of Supertonic are `f32`, `f16` or `bf16`. Voices are the files of `voices` in
-/// `model.yaml`, or those in the folder of the model, in `voices` and in `voice_styles`.
+/// Floating-point tensors of Supertonic and Voxtral are `f32`, `f16` or `bf16`. Voices are the files of `voices` in
+/// `model.yaml`, or those in the folder of the model, in `voices`, in `voice_styles` and in
+/// `voice_embedding`.
 ///
-/// Supertonic and Kokoro speak sentence by sentence; long sentences are divided. Supertonic reads
-/// letters, at most 240 at once. Its words have times within their sentence in proportion to their
-/// letters. Letters that the model does not know are left out, or read as number 0 by the four programs;
+/// These models speak sentence by sentence; long sentences are divided. Supertonic reads
+/// letters, at most 240 at once. Its words, and those of Voxtral, have times within their sentence in
+/// proportion to their letters. Letters that the model does not know are left out, or read as number 0 by the four programs;
 /// their words are sent to `unspoken`. Kokoro reads phonemes of the program espeak-ng, or of a
 /// `lexicon.txt` as that of the voice of this project, which must be in its folder. Its words have the
 /// times of the predicted durations. A part that is too long for the model is said up to a quarter
@@ -99,7 +105,7 @@ params! {
 ///
 /// An interrupt ends the speech.
 ///
-/// Latency: one chunk of the model for the first block; of Supertonic and Kokoro the first sentence.
+/// Latency: one chunk of the model for the first block; of the public models the first sentence.
 pub struct Tts {
     synthesizer: Box<dyn Synthesizer>,
     /// End of the audio that was sent.
@@ -240,10 +246,19 @@ fn open_synthesizer(params: &TtsParams, cx: &OpenCx) -> Result<Box<dyn Synthesiz
         reject_set(&[phonemizer], reason)?;
         return Ok(Box::new(Supertonic::open(programs, params)?));
     }
+    if VoxtralTts::is_in(&programs) {
+        let reason = "requires a Supertonic or Kokoro model; this one is Voxtral";
+        reject_set(&[phonemizer, language], reason)?;
+        if params.pace != 1.0 {
+            let reason = "must be 1: Voxtral speaks at the pace of its voice".to_owned();
+            return Err(NodeError::InvalidParam { name: "pace".into(), reason });
+        }
+        return Ok(Box::new(VoxtralTts::open(programs, params)?));
+    }
     if Kokoro::is_in(&programs) {
         reject_set(
             &[steps],
-            "requires a Supertonic model; this one is Kokoro, which has no steps",
+            "requires a Supertonic or Voxtral model; this one is Kokoro, which has no steps",
         )?;
         return Ok(Box::new(Kokoro::open(programs, params)?));
     }
@@ -254,7 +269,7 @@ fn open_synthesizer(params: &TtsParams, cx: &OpenCx) -> Result<Box<dyn Synthesiz
             programs.methods()
         )));
     }
-    let reason = "requires a Supertonic or Kokoro model; this one has one voice";
+    let reason = "requires a Supertonic, Kokoro or Voxtral model; this one has one voice";
     reject_set(&[steps, phonemizer, voice, language], reason)?;
     Ok(Box::new(OwnSynthesizer::new(Voice::open(&params.model, cx)?, params.pace)))
 }

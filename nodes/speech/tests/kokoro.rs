@@ -142,7 +142,10 @@ fn errors_name_what_is_missing() {
         &[("voice", text("x"))],
         "parameter voice: the model has the voices af_one, bm_two, not x",
     );
-    check(&[("steps", ParamValue::Int(5))], "parameter steps: requires a Supertonic model");
+    check(
+        &[("steps", ParamValue::Int(5))],
+        "parameter steps: requires a Supertonic or Voxtral model",
+    );
     check(&[("language", text("de")), own.clone()], "own knows English only");
     fs::remove_file(folder.join("lexicon.txt")).unwrap();
     check(std::slice::from_ref(&own), "own needs a lexicon.txt in the folder of the model");

@@ -3,7 +3,11 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::{fs, path::PathBuf, time::Duration};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use afferent_graph::{Node, NodeBench, OpenCx, ParamValue, ParamValues, Params, Timestamp};
 use afferent_messages::{AudioBlock, SampleRate, SpeechEvent, SpeechEventKind, Transcript};
@@ -41,9 +45,18 @@ fn folder(program: &str) -> PathBuf {
 
 fn open(program: &str, more: &[(&str, ParamValue)]) -> Result<Asr, String> {
     let folder = folder(program);
+    let opened = open_folder(&folder, more);
+    fs::remove_dir_all(folder).unwrap();
+    opened
+}
+
+/// Opens the model in `folder`, with utterances of up to a minute and only final transcripts.
+fn open_folder(folder: &Path, more: &[(&str, ParamValue)]) -> Result<Asr, String> {
+    let minute = ParamValue::Duration(Duration::from_secs(60));
     let mut values: ParamValues = [
-        ("model".to_owned(), ParamValue::Path(folder.clone())),
-        ("silence".to_owned(), ParamValue::Duration(Duration::from_secs(60))),
+        ("model".to_owned(), ParamValue::Path(folder.to_owned())),
+        ("silence".to_owned(), minute.clone()),
+        ("max_utterance".to_owned(), minute),
         ("partials".to_owned(), ParamValue::Bool(false)),
     ]
     .into();
@@ -51,7 +64,6 @@ fn open(program: &str, more: &[(&str, ParamValue)]) -> Result<Asr, String> {
     let models = ModelOptions::new(afferent_kernels::KERNELS);
     let cx = OpenCx::with_service(models.with_backend(afferent_backend_xnnpack::Xnnpack));
     let opened = Asr::open(AsrParams::from_values(&values).unwrap(), &cx);
-    fs::remove_dir_all(folder).unwrap();
     opened.map_err(|error| error.to_string())
 }
 
@@ -172,6 +184,88 @@ fn the_next_utterance_of_voxtral_starts_again() {
     }
     assert_eq!(texts.len(), 2);
     assert!(!texts[0].is_empty() && texts[0] == texts[1], "{texts:?}");
+}
+
+/// A folder with a form of the language model that hears, and its tokenizer.
+fn hearing(form: &str) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    fs::copy(data(&format!("hearing/{form}/model.pte")), folder.path().join("model.pte")).unwrap();
+    fs::copy(data("hearing/tekken.json"), folder.path().join("tekken.json")).unwrap();
+    folder
+}
+
+fn open_hearing(folder: &Path, language: Option<&str>) -> Result<Asr, String> {
+    let language = language.map(|code| ("language", ParamValue::Text(code.to_owned())));
+    open_folder(folder, language.as_slice())
+}
+
+#[test]
+fn transcripts_of_models_that_hear_are_those_of_the_reference_loop() {
+    let mut count = 0;
+    for case in cases("hearing") {
+        let form = case["form"].as_str().unwrap();
+        let folder = hearing(form);
+        let asr = open_hearing(folder.path(), case["language"].as_str()).unwrap();
+        let samples = tones(&case["tones"], 1.0);
+        let found = transcripts(asr, &samples, Timestamp(5_000_000_000));
+        let text = found.iter().map(Transcript::text).collect::<Vec<_>>().join(" ");
+        assert_eq!(text, case["text"].as_str().unwrap().trim(), "{form}: {case}");
+        let words: Vec<_> = found.iter().flat_map(|transcript| &transcript.words).collect();
+        assert!(words.is_sorted_by_key(|word| word.start), "{words:?}");
+        count += words.len();
+    }
+    assert!(count > 60, "{count} words");
+}
+
+#[test]
+fn the_prompt_of_a_model_that_hears_is_that_of_its_package() {
+    let folder = hearing("optimum");
+    let write = |user: &str| {
+        let card = format!(
+            "afferent_model: 1\nname: v\ntask: speech_recognition\ncontract: voxtral\nvariants:\n- {{file: \
+             model.pte, backend: portable, precision: fp32}}\ntokenizer: tekken.json\nlicense: MIT\n\
+             provenance: a test\nchat: {{user: '{user}', answer: 'lang:es[TRANSCRIBE]', end: </s>}}\n"
+        );
+        fs::write(folder.path().join("model.yaml"), card).unwrap();
+    };
+    let cases = cases("hearing");
+    let is_spanish = |case: &&Value| case["form"] == "optimum" && case["language"] == "es";
+    let case = cases.iter().find(is_spanish).unwrap();
+    write("[INST]{audio}[/INST]");
+    let asr = open_hearing(folder.path(), None).unwrap();
+    let found = transcripts(asr, &tones(&case["tones"], 1.0), Timestamp(0));
+    assert_eq!(found[0].text(), case["text"].as_str().unwrap().trim());
+    let told = open_hearing(folder.path(), Some("es")).err().unwrap();
+    assert!(told.starts_with("parameter language: the prompt is that of `chat`"), "{told}");
+    write("[INST][/INST]");
+    let told = open_hearing(folder.path(), None).err().unwrap();
+    assert!(told.contains("chat.user in model.yaml has no {audio}"), "{told}");
+}
+
+#[test]
+fn tokens_of_moonshine_are_those_of_the_reference_loop() {
+    let tokenizer = Tokenizer::open(tokenizer_file()).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["moonshine_tiny_encoder.pte", "moonshine_tiny_decoder.pte"] {
+        fs::copy(data("moonshine").join(name), folder.path().join(name)).unwrap();
+    }
+    fs::copy(tokenizer_file(), folder.path().join("tokenizer.model")).unwrap();
+    let mut count = 0;
+    for case in cases("moonshine") {
+        let asr = open_folder(folder.path(), &[]).unwrap();
+        let found = transcripts(asr, &tones(&case["tones"], 1.0), Timestamp(7));
+        let text = found.iter().map(Transcript::text).collect::<Vec<_>>().join(" ");
+        let tokens = case["tokens"].as_array().unwrap().iter().filter_map(Value::as_u64);
+        let tokens: Vec<u32> = tokens.map(|token| u32::try_from(token).unwrap()).collect();
+        let expected = tokenizer.decode(&tokens).unwrap();
+        let expected: Vec<&str> = expected.split_whitespace().collect();
+        assert_eq!(text, expected.join(" "), "{case}");
+        count += tokens.len();
+    }
+    assert!(count > 30, "{count} tokens");
+    let language = ("language", ParamValue::Text("en".to_owned()));
+    let told = open_folder(folder.path(), &[language]).err().unwrap();
+    assert_eq!(told, "parameter language: requires a Whisper model; this one is Moonshine");
 }
 
 #[test]

@@ -13,7 +13,8 @@ use serde::Deserialize;
 /// The model then generates the answer up to [`end`](Self::end). `user`, `answer` and `end` are
 /// required.
 ///
-/// For a model that sees, `{image}` in [`user`](Self::user) marks where the images of a turn are.
+/// For a model that sees, `{image}` in [`user`](Self::user) marks where the images of a turn are; for one
+/// that hears, `{audio}` marks where its audio is.
 ///
 /// A tool call starts with [`call`](Self::call), followed by a JSON object with the `name` of the
 /// tool and its `arguments`. The result, also a JSON object, is appended as

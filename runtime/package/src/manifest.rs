@@ -48,6 +48,10 @@ pub struct Manifest {
     /// the default.
     #[serde(default)]
     pub voices: IndexMap<String, String>,
+    /// Text ahead of each text that the model reads, such as `query: `: the default of the parameter
+    /// `prefix` of the node.
+    #[serde(default)]
+    pub prompt: String,
     /// Chat template of a language model.
     pub chat: Option<Chat>,
     /// Kind of the state of a language model; by default what the program says, or else

@@ -4,7 +4,6 @@ use std::{
     fs::{self, File},
     io, iter,
     path::{Component, Path, PathBuf},
-    sync::Arc,
 };
 
 use afferent_runtime::{Model, ModelError, ModelFile, ModelOptions};
@@ -310,6 +309,14 @@ impl ModelPackage {
         self.instance(&format!("programs.{role}"), variants, options)
     }
 
+    /// The variant that [`ModelPackage::open_main`] opens.
+    ///
+    /// # Errors
+    /// [`PackageError::NoProgram`] and [`PackageError::NoVariant`].
+    pub fn main_variant(&self, options: &ModelOptions) -> Result<&Variant, PackageError> {
+        self.choose("variants", &self.manifest.variants, options)
+    }
+
     /// An instance of the first of `variants` whose backend is available.
     fn instance(
         &self,
@@ -317,33 +324,50 @@ impl ModelPackage {
         variants: &[Variant],
         options: &ModelOptions,
     ) -> Result<Model, PackageError> {
+        self.open_one(self.choose(key, variants, options)?, options)
+    }
+
+    /// The first of `variants` whose backend is available.
+    fn choose<'v>(
+        &self,
+        key: &str,
+        variants: &'v [Variant],
+        options: &ModelOptions,
+    ) -> Result<&'v Variant, PackageError> {
         if variants.is_empty() {
             let found: Vec<String> = self.manifest.all_programs().map(|(key, _)| key).collect();
             let (path, needed) = (self.folder.clone(), key.to_owned());
             return Err(PackageError::NoProgram { path, needed, found: found.join(", ") });
         }
-        let Some(variant) = self.available(key, variants, options) else {
+        self.available(key, variants, options).ok_or_else(|| {
             let reasons = variants.iter().map(|v| match options.unavailable(&v.backend) {
                 Some(reason) => format!("{} needs {} ({reason})", v.file, v.backend),
                 None => format!("{} needs {}", v.file, v.backend),
             });
             let reasons = reasons.collect::<Vec<_>>().join(", ");
             let (path, key) = (self.folder.clone(), key.to_owned());
-            return Err(PackageError::NoVariant { path, key, reasons });
-        };
-        self.open_one(variant, options)
+            PackageError::NoVariant { path, key, reasons }
+        })
     }
 
     /// An instance of a variant, without loading a method.
     ///
     /// # Errors
-    /// [`PackageError::Length`], [`PackageError::Missing`], [`PackageError::Read`] and
-    /// [`PackageError::Model`].
+    /// Those of [`ModelPackage::files`], and [`PackageError::Model`].
     pub fn open_one(
         &self,
         variant: &Variant,
         options: &ModelOptions,
     ) -> Result<Model, PackageError> {
+        let (path, data) = self.files(variant)?;
+        Ok(Model::new(ModelFile::open(path, &data)?, options.clone()))
+    }
+
+    /// Paths of the program of a variant, whose size is checked, and of its data.
+    ///
+    /// # Errors
+    /// [`PackageError::Length`], [`PackageError::Missing`] and [`PackageError::Read`].
+    pub fn files(&self, variant: &Variant) -> Result<(PathBuf, Vec<PathBuf>), PackageError> {
         let path = self.program(variant)?;
         if let Some(expected) = variant.bytes {
             let metadata = fs::metadata(&path).map_err(|error| PackageError::Read {
@@ -355,9 +379,8 @@ impl ModelPackage {
                 return Err(PackageError::Length { path, found, expected });
             }
         }
-        let data: Vec<_> = variant.data.iter().map(|file| self.folder.join(file)).collect();
-        let file: Arc<ModelFile> = ModelFile::open(path, &data)?;
-        Ok(Model::new(file, options.clone()))
+        let data = variant.data.iter().map(|file| self.folder.join(file)).collect();
+        Ok((path, data))
     }
 
     /// True if the backend of a variant is available.

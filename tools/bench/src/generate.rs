@@ -1,6 +1,7 @@
 //! Prefill and decode of language models, compared with the official runtime.
 
 use std::{
+    env::current_exe,
     fs,
     hint::black_box,
     path::{Path, PathBuf},
@@ -12,10 +13,11 @@ use afferent_runtime::{Model, ModelOptions};
 use afferent_simd::{Isa, pool};
 use afferent_text::Generator;
 use anyhow::{Context, Result, ensure};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{
     bench_target::model_options,
+    process,
     table::{Table, format_number},
     timing,
 };
@@ -24,7 +26,8 @@ use crate::{
 ///
 /// `tools/bench/export_llama.py FOLDER` writes the models. Both sides decode greedily. Times exclude
 /// loading and a warm-up prefill; only the peer loads the model in every round. `same` is the length
-/// of the common prefix of both answers. The note below the table is the memory bandwidth of one
+/// of the common prefix of both answers. The memory is the growth of the resident memory of a new process
+/// from before the model is loaded to its peak. The note below the table is the memory bandwidth of one
 /// thread, measured between the rounds: decoding is limited by reading the weights, and the
 /// bandwidth of a shared machine varies.
 #[derive(Debug, clap::Args)]
@@ -33,7 +36,7 @@ pub(crate) struct Options {
     folder: PathBuf,
     /// Program that runs the official runtime, such as `tools/bench/official_llama.py`. It takes
     /// `MODEL.pte --prompt N --new N --threads N` and prints a JSON object with `prefill_us`,
-    /// `decode_us` and `tokens`.
+    /// `decode_us`, `tokens` and `growth_mib`.
     #[arg(long = "peer", value_name = "PROGRAM")]
     peer: Option<PathBuf>,
     /// Measure only models whose name contains this text.
@@ -51,6 +54,9 @@ pub(crate) struct Options {
     /// Number of threads of both sides.
     #[arg(long, default_value_t = 1)]
     threads: usize,
+    /// Run the model at this path once, as the peer does, and print the same JSON object.
+    #[arg(long, hide = true)]
+    once: bool,
 }
 
 /// Size of the buffer for the bandwidth measurement; larger than the caches.
@@ -64,9 +70,14 @@ struct Run {
     prefill_us: f64,
     decode_us: f64,
     tokens: Vec<u64>,
+    growth_mib: f64,
 }
 
 pub(crate) fn run(options: &Options) -> Result<Vec<Table>> {
+    if options.once {
+        println!("{}", once(options)?);
+        return Ok(Vec::new());
+    }
     ensure!(options.new > 1, "--new must be at least 2; the first token belongs to the prefill");
     let columns = [
         "model",
@@ -77,6 +88,8 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Table>> {
         "official",
         "afferent / official time",
         "same",
+        "memory MiB",
+        "official",
     ];
     let Options { prompt, new, rounds, threads, .. } = options;
     let title = format!(
@@ -114,16 +127,16 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Table>> {
     Ok(vec![table])
 }
 
-fn measure(path: &Path, options: &Options, mut between: impl FnMut()) -> Result<[String; 7]> {
-    let workers = pool::workers(options.threads);
-    let of_model = ModelOptions { workers, ..model_options() };
-    let mut generator = Generator::new(Model::open(path, of_model)?)?;
+fn measure(path: &Path, options: &Options, mut between: impl FnMut()) -> Result<[String; 9]> {
+    let mut generator = open(path, options)?;
     let (mut own, mut peer) = (Vec::new(), Vec::new());
     for _ in 0..options.rounds {
         generate(&mut generator, options.prompt, 1)?;
-        own.push(generate(&mut generator, options.prompt, options.new)?);
+        let mut run = generate(&mut generator, options.prompt, options.new)?;
+        run.growth_mib = child(&current_exe()?, &["generate", "--once"], path, options)?.growth_mib;
+        own.push(run);
         if let Some(program) = &options.peer {
-            peer.push(official(program, path, options)?);
+            peer.push(child(program, &[], path, options)?);
         }
         between();
     }
@@ -140,7 +153,43 @@ fn measure(path: &Path, options: &Options, mut between: impl FnMut()) -> Result<
     };
     let [prefill, official_prefill, prefill_ratio] = columns(|run| run.prefill_us, options.prompt);
     let [decode, official_decode, decode_ratio] = columns(|run| run.decode_us, options.new - 1);
-    Ok([prefill, official_prefill, prefill_ratio, decode, official_decode, decode_ratio, same])
+    let memory = |runs: &[Run]| {
+        format_number(timing::median(runs.iter().map(|run| run.growth_mib).collect()))
+    };
+    let [own, official] = [&own, &peer].map(|runs| memory(runs));
+    Ok([
+        prefill,
+        official_prefill,
+        prefill_ratio,
+        decode,
+        official_decode,
+        decode_ratio,
+        same,
+        own,
+        official,
+    ])
+}
+
+fn open(path: &Path, options: &Options) -> Result<Generator> {
+    let workers = pool::workers(options.threads);
+    let of_model = ModelOptions { workers, ..model_options() };
+    Ok(Generator::new(Model::open(path, of_model)?)?)
+}
+
+/// Loads the model in this process, and runs it twice, as the peer.
+fn once(options: &Options) -> Result<Value> {
+    process::reset_peak()?;
+    let before = process::resident_bytes()?;
+    let mut generator = open(&options.folder, options)?;
+    generate(&mut generator, options.prompt, 1)?;
+    let run = generate(&mut generator, options.prompt, options.new)?;
+    let peak = process::peak_bytes(std::process::id())?;
+    Ok(json!({
+        "prefill_us": run.prefill_us,
+        "decode_us": run.decode_us,
+        "tokens": run.tokens,
+        "growth_mib": peak.saturating_sub(before) as f64 / f64::from(1 << 20),
+    }))
 }
 
 /// Read bandwidth of one thread over `buffer`, in GB/s.
@@ -172,7 +221,8 @@ fn generate(generator: &mut Generator, prompt_len: usize, new: usize) -> Result<
         next = greedy_token(generator.logits(None)?);
         tokens.push(u64::from(next));
     }
-    Ok(Run { prefill_us, decode_us: timing::micros(start.elapsed()), tokens })
+    let decode_us = timing::micros(start.elapsed());
+    Ok(Run { prefill_us, decode_us, tokens, growth_mib: f64::NAN })
 }
 
 fn greedy_token(logits: &[f32]) -> u32 {
@@ -182,9 +232,10 @@ fn greedy_token(logits: &[f32]) -> u32 {
     best.1
 }
 
-fn official(program: &Path, model: &Path, options: &Options) -> Result<Run> {
+/// Runs `model` in a new process of `program`.
+fn child(program: &Path, arguments: &[&str], model: &Path, options: &Options) -> Result<Run> {
     let mut command = Command::new(program);
-    command.arg(model);
+    command.args(arguments).arg(model);
     for (name, value) in
         [("--prompt", options.prompt), ("--new", options.new), ("--threads", options.threads)]
     {
@@ -195,12 +246,13 @@ fn official(program: &Path, model: &Path, options: &Options) -> Result<Run> {
     let failed = || format!("{}: {}", program.display(), String::from_utf8_lossy(&output.stderr));
     ensure!(output.status.success(), failed());
     let result: Value = serde_json::from_slice(&output.stdout).with_context(failed)?;
-    let time =
+    let number =
         |name: &str| result[name].as_f64().with_context(|| format!("the peer printed no {name}"));
     let tokens = result["tokens"].as_array().context("the peer printed no tokens")?;
     Ok(Run {
-        prefill_us: time("prefill_us")?,
-        decode_us: time("decode_us")?,
+        prefill_us: number("prefill_us")?,
+        decode_us: number("decode_us")?,
         tokens: tokens.iter().filter_map(Value::as_u64).collect(),
+        growth_mib: number("growth_mib")?,
     })
 }

@@ -62,6 +62,11 @@ pub(crate) fn peak_bytes(id: u32) -> Result<u64> {
     Ok(field(&fs::read_to_string(format!("/proc/{id}/status"))?, "VmHWM:")? * 1024)
 }
 
+/// Starts a new measurement of the peak resident memory of this process.
+pub(crate) fn reset_peak() -> Result<()> {
+    fs::write("/proc/self/clear_refs", "5").context("cannot reset the peak of the memory")
+}
+
 /// CPU usage of threads since their start.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct CpuUsage {

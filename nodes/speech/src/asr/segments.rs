@@ -1,4 +1,4 @@
-//! Models that read whole utterances: Whisper and Parakeet.
+//! Models that read whole utterances: Whisper, Parakeet, and language models that hear.
 
 use std::time::Duration;
 
@@ -49,6 +49,25 @@ pub(super) struct SegmentWord {
     pub(super) text: String,
     pub(super) start: Duration,
     pub(super) end: Duration,
+}
+
+/// Words of `text` from `start` to `end` in seconds, split at spaces. Their times divide the duration by
+/// their letters.
+pub(super) fn spread_words(text: &str, start: f64, end: f64) -> Vec<SegmentWord> {
+    let letters = |text: &str| text.chars().count() + 1;
+    let total: usize = text.split_whitespace().map(letters).sum();
+    let at = |letters: usize| {
+        let share = letters as f64 / total.max(1) as f64;
+        Duration::from_secs_f64(start + share * (end - start))
+    };
+    let (mut words, mut before) = (Vec::new(), 0);
+    for text in text.split_whitespace() {
+        let after = before + letters(text);
+        let (start, end) = (at(before), at(after));
+        words.push(SegmentWord { text: text.to_owned(), start, end });
+        before = after;
+    }
+    words
 }
 
 /// Recognizer with a model of whole utterances. Collects the audio of an utterance, and runs the model

@@ -14,7 +14,7 @@ use super::{
     files::Opened,
     format::{Format, message},
     settings::Settings,
-    template::ChatTemplate,
+    template::ChatParts,
     tool_json::{format_result, parse_call},
 };
 use crate::heard_words::first_words;
@@ -394,8 +394,8 @@ impl Turn {
     }
 
     /// Appends an answer and the end marker, in a format of parts.
-    fn keep(&mut self, template: &ChatTemplate, mut tokens: Vec<u32>, text: &str, is_call: bool) {
-        let ChatTemplate { answer: start, end, .. } = template;
+    fn keep(&mut self, template: &ChatParts, mut tokens: Vec<u32>, text: &str, is_call: bool) {
+        let ChatParts { answer: start, end, .. } = template;
         // The model may have generated a part of the end marker.
         let generated = (0..=end.len()).rev().find(|&len| tokens.ends_with(&end[..len]));
         tokens.extend_from_slice(&end[generated.unwrap_or(0)..]);

@@ -12,7 +12,7 @@ use afferent_text::{
 use super::{
     format::{Format, JinjaFormat},
     settings::{Settings, Thinking},
-    template::ChatTemplate,
+    template::ChatParts,
 };
 
 /// A model that is ready for a dialogue.
@@ -56,7 +56,7 @@ impl Opened {
         };
         let format = if chat.has_parts() {
             let system = settings.system.as_deref().or(chat.instructions.as_deref());
-            let template = ChatTemplate::new(&companions.tokenizer, &chat).map_err(text_failed)?;
+            let template = ChatParts::new(&companions.tokenizer, &chat).map_err(text_failed)?;
             if chat.call.is_some() && chat.result.is_none() {
                 let reason =
                     "chat.call in model.yaml requires chat.result, the format of tool results";
@@ -93,7 +93,7 @@ fn open_model(path: &Path, cx: &OpenCx) -> Result<LanguageModel, NodeError> {
     let model = model.map_err(|error| failed(error.to_string()))?;
     let manifest = &package.manifest;
     let contract =
-        ContractOptions { method: manifest.method.clone(), cache: manifest.cache.map(cache) };
+        ContractOptions { method: manifest.method.clone(), cache: manifest.cache.map(cache_of) };
     let generator = Generator::with_options(model, &contract).map_err(text_failed)?;
     let tokenizer = manifest.tokenizer.as_ref().map(|file| package.folder().join(file));
     let companions = Companions::find(package.folder(), tokenizer.as_deref());
@@ -119,7 +119,8 @@ fn constraint(chat: &Chat, format: &Format) -> Option<CallConstraint> {
     CallConstraint::new(tools.collect(), field)
 }
 
-fn cache(kind: CacheKind) -> Cache {
+/// Kind of the state that `cache` in model.yaml says.
+pub fn cache_of(kind: CacheKind) -> Cache {
     match kind {
         CacheKind::Positional => Cache::Positional,
         CacheKind::Recurrent => Cache::Recurrent,

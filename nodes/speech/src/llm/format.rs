@@ -5,12 +5,12 @@ use afferent_text::{
     ChatMessage, ChatOptions, ChatPrompt, ChatTemplate as Jinja, TextError, Tokenizer,
 };
 
-use super::{answer::THINK, template::ChatTemplate};
+use super::{answer::THINK, template::ChatParts};
 
 /// Format of a prompt.
 pub(super) enum Format {
     /// Parts of `chat` in `model.yaml`, and the tokens at the start of every prompt.
-    Parts(Vec<u32>, Box<ChatTemplate>),
+    Parts(Vec<u32>, Box<ChatParts>),
     /// Jinja template.
     Jinja(Box<JinjaFormat>),
 }

@@ -6,7 +6,7 @@ use afferent_package::Chat;
 use afferent_text::{MessageTemplate, TextError, Tokenizer};
 
 /// The texts of [`Chat`] as tokens.
-pub(super) struct ChatTemplate {
+pub struct ChatParts {
     /// Tokenizer that encodes special tokens in user text as plain text.
     pub(super) plain: Tokenizer,
     begin: Vec<u32>,
@@ -23,9 +23,12 @@ pub(super) struct ChatTemplate {
     pub(super) result_fields: Vec<(String, Vec<String>)>,
 }
 
-impl ChatTemplate {
+impl ChatParts {
     /// Encodes `chat` with the tokenizer at `path`.
-    pub(super) fn new(path: &Path, chat: &Chat) -> Result<Self, TextError> {
+    ///
+    /// # Errors
+    /// [`TextError`]: the tokenizer cannot be opened, or `chat.call` is not one of its tokens.
+    pub fn new(path: &Path, chat: &Chat) -> Result<Self, TextError> {
         let special = Tokenizer::open(path)?;
         let message = |text: &String| MessageTemplate::new(&special, text);
         let encoded = |text: &str| special.encode(text);
@@ -61,6 +64,22 @@ impl ChatTemplate {
                 .map(|tool| (tool.name.clone(), tool.result.keys().cloned().collect()))
                 .collect(),
         })
+    }
+
+    /// Tokenizer that encodes special tokens as text.
+    pub fn tokenizer(&self) -> &Tokenizer {
+        &self.plain
+    }
+
+    /// Prompt for the answer to a question, after the system prompt.
+    ///
+    /// # Errors
+    /// [`TextError::Encode`].
+    pub fn prompt(&self, system: Option<&str>, question: &str) -> Result<Vec<u32>, TextError> {
+        let mut tokens = self.prefix(system)?;
+        tokens.extend(self.user.encode(&self.plain, question)?);
+        tokens.extend_from_slice(&self.answer);
+        Ok(tokens)
     }
 
     /// Tokens at the start of every prompt.

@@ -116,7 +116,7 @@ fn has_form(role: &str, signature: &Signature) -> bool {
 }
 
 /// True if the file at `path` can be a voice.
-fn is_voice(path: &Path) -> bool {
+pub(crate) fn is_voice(path: &Path) -> bool {
     let row = (ROW * size_of::<f32>()) as u64;
     let len = fs::metadata(path).map_or(0, |metadata| metadata.len());
     path.extension().is_some_and(|end| end == "bin") && len > 0 && len.is_multiple_of(row)

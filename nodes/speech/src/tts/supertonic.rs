@@ -11,15 +11,15 @@ use afferent_graph::{Cx, NodeError};
 use afferent_messages::SampleRate;
 use afferent_runtime::{Input, ModelFile, Signature};
 
+pub(crate) use self::style::is_voice;
 use self::{
     style::{DURATION_SIZES, Style, TEXT_SIZES},
     text::{Indexer, LANGUAGES},
 };
 use super::{
-    TtsParams,
-    own::SpokenWord,
-    sentences::{self, WrittenWord},
+    TtsParams, sentences,
     synthesizer::{Chunk, Part, Synthesizer},
+    text_part::TextPart,
     voices::find_voice,
 };
 use crate::programs::{Programs, Step, is_float};
@@ -70,14 +70,6 @@ pub(super) struct Supertonic {
     max_columns: usize,
     parts: VecDeque<TextPart>,
     audio: Part,
-}
-
-/// A part of a text: a sentence, or a piece of a long one.
-#[derive(Debug, Clone)]
-struct TextPart {
-    /// Written words with their positions.
-    words: Vec<(String, u32)>,
-    is_end: bool,
 }
 
 /// Name of the contract of `programs`, each with its role, if they are a Supertonic model.
@@ -146,7 +138,7 @@ impl Supertonic {
             companion(&programs, "unicode_indexer.json", |path| Indexer::open(path, letters))?;
         let name = params.voice.as_deref();
         let kind = "a JSON with style_dp and style_ttl, such as M1.json,";
-        let (_, path) = find_voice(&programs, name, kind, Style::is_voice)?;
+        let (_, path) = find_voice(&programs, name, kind, is_voice)?;
         let style = Style::open(&path)
             .map_err(|reason| programs.error(format!("{}: {reason}", path.display())))?;
         for step in [&duration, &encoder, &estimator, &vocoder] {
@@ -360,47 +352,6 @@ impl Synthesizer for Supertonic {
     fn stop(&mut self) {
         self.parts.clear();
         self.audio = Part::default();
-    }
-}
-
-impl TextPart {
-    /// `is_end` is true at the end of a sentence.
-    fn new(words: &[WrittenWord<'_>], is_end: bool) -> Self {
-        let mut all: Vec<(String, u32)> = Vec::new();
-        for word in words {
-            match all.last_mut() {
-                Some((text, number)) if *number == word.number => text.push_str(word.text),
-                _ => all.push((word.text.to_owned(), word.number)),
-            }
-        }
-        Self { words: all, is_end }
-    }
-
-    fn text(&self) -> String {
-        let words: Vec<&str> = self.words.iter().map(|(text, _)| text.as_str()).collect();
-        words.join(" ")
-    }
-
-    /// The first half of the words, and the second.
-    fn halves(&self) -> (Self, Self) {
-        let (first, second) = self.words.split_at(self.words.len() / 2);
-        let first = Self { words: first.to_vec(), is_end: false };
-        (first, Self { words: second.to_vec(), is_end: self.is_end })
-    }
-
-    /// Words of a sound of this length, which is divided by their letters.
-    fn spoken_words(&self, len: Duration) -> Vec<SpokenWord> {
-        let letters = |text: &str| text.chars().count() + 1;
-        let total: usize = self.words.iter().map(|(text, _)| letters(text)).sum();
-        let at = |letters: usize| len.mul_f64(letters as f64 / total.max(1) as f64);
-        let mut before = 0;
-        let words = self.words.iter().map(|(text, number)| {
-            let start = before;
-            before += letters(text);
-            let text = text.trim_matches(|c: char| !c.is_alphanumeric()).to_owned();
-            SpokenWord { text, written: *number, start: at(start), end: at(before) }
-        });
-        words.filter(|word| !word.text.is_empty()).collect()
     }
 }
 

@@ -10,7 +10,7 @@ use afferent_graph::NodeError;
 use crate::programs::Programs;
 
 /// Folders of a package in which voices are looked for, besides its own.
-const FOLDERS: [&str; 2] = ["voices", "voice_styles"];
+pub const VOICE_FOLDERS: [&str; 3] = ["voices", "voice_styles", "voice_embedding"];
 
 /// Name and path of the voice `name` of a package, or of its first voice: of those in `model.yaml`, or
 /// else of the files for which `is_voice` is true, in the order of their names. `kind` describes these
@@ -43,9 +43,9 @@ pub(super) fn find_voice(
     })
 }
 
-/// Voices in `folder` and its [`FOLDERS`], sorted by their names.
+/// Voices in `folder` and its [`VOICE_FOLDERS`], sorted by their names.
 fn voices_in(folder: &Path, is_voice: fn(&Path) -> bool) -> Vec<(String, PathBuf)> {
-    let folders = FOLDERS.iter().map(|name| folder.join(name));
+    let folders = VOICE_FOLDERS.iter().map(|name| folder.join(name));
     let mut found = Vec::new();
     for folder in std::iter::once(folder.to_owned()).chain(folders) {
         let Ok(entries) = fs::read_dir(folder) else { continue };

@@ -1,11 +1,9 @@
 //! Words with times from the tokens of a transcript.
 
-use std::time::Duration;
-
 use afferent_text::{TextError, Tokenizer};
 
 use super::vocabulary::Vocabulary;
-use crate::asr::segments::SegmentWord;
+use crate::asr::segments::{SegmentWord, spread_words};
 
 /// Text between two time tokens.
 #[derive(Debug, Clone, PartialEq)]
@@ -49,24 +47,8 @@ pub(super) fn segments(
 
 /// Words of `segments`, split at spaces. Their times divide those of the segment by their letters.
 pub(super) fn words(segments: &[Segment]) -> Vec<SegmentWord> {
-    let mut words = Vec::new();
-    for segment in segments {
-        let texts: Vec<&str> = segment.text.split_whitespace().collect();
-        let letters = |text: &str| text.chars().count() + 1;
-        let total: usize = texts.iter().map(|text| letters(text)).sum();
-        let at = |letters: usize| {
-            let share = letters as f64 / total.max(1) as f64;
-            Duration::from_secs_f64(segment.start + share * (segment.end - segment.start))
-        };
-        let mut before = 0;
-        for text in texts {
-            let after = before + letters(text);
-            let (start, end) = (at(before), at(after));
-            words.push(SegmentWord { text: text.to_owned(), start, end });
-            before = after;
-        }
-    }
-    words
+    let of = |segment: &Segment| spread_words(&segment.text, segment.start, segment.end);
+    segments.iter().flat_map(of).collect()
 }
 
 #[cfg(test)]

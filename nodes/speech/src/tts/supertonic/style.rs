@@ -29,13 +29,13 @@ struct Array {
     data: Value,
 }
 
-impl Style {
-    /// True if the file at `path` is a voice.
-    pub(super) fn is_voice(path: &Path) -> bool {
-        let is_json = path.extension().is_some_and(|end| end == "json");
-        is_json && fs::read_to_string(path).is_ok_and(|text| text.contains("\"style_ttl\""))
-    }
+/// True if the file at `path` is a voice.
+pub(crate) fn is_voice(path: &Path) -> bool {
+    let is_json = path.extension().is_some_and(|end| end == "json");
+    is_json && fs::read_to_string(path).is_ok_and(|text| text.contains("\"style_ttl\""))
+}
 
+impl Style {
     /// Reads the voice at `path`.
     ///
     /// # Errors
