@@ -78,7 +78,8 @@ impl<'a> Args<'a> {
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] if it is absent, not a tensor, or not an input.
-    #[inline]
+    #[cfg_attr(feature = "alloc", inline)]
+    #[cfg_attr(not(feature = "alloc"), inline(never))] // one copy in firmware
     pub fn tensor(&self, index: usize) -> Result<TensorView<'a>, Error> {
         match (self.arg(index), self.value(index)) {
             (Some(Arg::Tensor | Arg::OptTensor), EValue::Tensor(slot)) => self.read(slot, index),
@@ -170,7 +171,8 @@ impl<'a> Args<'a> {
         Ok(cells.map(|cell| unsafe { TensorMut::new(cell) }))
     }
 
-    #[inline]
+    #[cfg_attr(feature = "alloc", inline)]
+    #[cfg_attr(not(feature = "alloc"), inline(never))] // one copy in firmware
     fn out_cell(&self, index: usize) -> Result<&'a UnsafeCell<TensorSlot<'a>>, Error> {
         match (self.arg(index), self.value(index)) {
             (Some(Arg::Out | Arg::InOut), EValue::Tensor(slot)) => self.writable_slot(slot, index),

@@ -70,11 +70,10 @@ struct OnDevice {
 /// State of a tensor that is sliced to one position of a dimension.
 #[derive(Debug, Clone, Copy, Default)]
 struct Slice {
-    dim: usize,
     /// Size of the dimension before slicing; zero if the tensor is not sliced.
     full_size: usize,
-    /// Bytes by which `data` was advanced.
-    offset: usize,
+    dim: u8,
+    position: SlicePosition,
 }
 
 /// Position of a slice along a dimension.
@@ -133,6 +132,40 @@ impl<'a> TensorSlot<'a> {
             #[cfg(feature = "alloc")]
             residence: Residence::Host,
         })
+    }
+
+    /// Tensor with memory, without checks: `len` bytes at `data`.
+    ///
+    /// # Safety
+    /// `dim_order` is a permutation of the dimensions, `len` the number of bytes of `sizes`, and
+    /// `data` aligned to the dtype. For `'a`, the bytes are initialized and valid for reads. If
+    /// `writable`, they are also valid for writes, and only tensors of the same method access them.
+    #[inline(always)]
+    pub unsafe fn from_parts(
+        dtype: ScalarType,
+        dynamism: Dynamism,
+        sizes: &'a mut [usize],
+        dim_order: &'a [u8],
+        data: NonNull<u8>,
+        len: usize,
+        writable: bool,
+    ) -> Self {
+        Self {
+            dtype,
+            dynamism,
+            writable,
+            sizes,
+            dim_order,
+            data,
+            len,
+            capacity: len,
+            limit: len,
+            slice: Slice::default(),
+            #[cfg(feature = "alloc")]
+            device: None,
+            #[cfg(feature = "alloc")]
+            residence: Residence::Host,
+        }
     }
 
     /// Assigns `capacity` writable bytes at `data` to the tensor.
@@ -222,7 +255,8 @@ impl<'a> TensorSlot<'a> {
         // SAFETY: `offset` is less than the bytes in use, which are at most those at `data`.
         self.data = unsafe { self.data.add(offset) };
         self.capacity -= offset;
-        (self.sizes[dim], self.len, self.slice) = (1, len, Slice { dim, full_size, offset });
+        let slice = Slice { full_size, dim: dim as u8, position }; // at most `MAX_DIMS`
+        (self.sizes[dim], self.len, self.slice) = (1, len, slice);
     }
 
     /// Undoes [`TensorSlot::slice`].
@@ -230,13 +264,15 @@ impl<'a> TensorSlot<'a> {
         let Slice { dim, full_size, .. } = self.slice;
         if full_size > 0 {
             self.restore_memory();
-            (self.sizes[dim], self.len) = (full_size, self.len * full_size);
+            (self.sizes[usize::from(dim)], self.len) = (full_size, self.len * full_size);
         }
     }
 
     /// Moves `data` back to the start of the memory and marks the tensor as not sliced.
     fn restore_memory(&mut self) {
-        let Slice { offset, .. } = core::mem::take(&mut self.slice);
+        let Slice { full_size, position, .. } = core::mem::take(&mut self.slice);
+        let skipped = if position == SlicePosition::Last { full_size.saturating_sub(1) } else { 0 };
+        let offset = skipped * self.len;
         // SAFETY: slicing advanced `data` by `offset`, and the memory is the same.
         self.data = unsafe { self.data.sub(offset) };
         self.capacity += offset;

@@ -48,6 +48,7 @@ pub struct TrustedMethod<'a> {
     inputs: &'a [u32],
     outputs: &'a [u32],
     scratch: &'a mut [u8],
+    free: usize,
 }
 
 /// Call of a kernel.
@@ -73,6 +74,11 @@ impl<'a> TrustedMethod<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Bytes of the memory for tables that are left.
+    pub fn free_table_bytes(&self) -> usize {
+        self.free
     }
 
     /// Input tensor at `index`, to be written before each run.

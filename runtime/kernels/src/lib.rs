@@ -11,6 +11,7 @@
 //! its two lines to `src/<namespace>.rs`.
 //!
 //! With the feature `std`, `f32` kernels use SIMD code for the instruction set of the processor.
+//! The other features select dtypes besides `f32`; `Cargo.toml` lists them.
 
 #![cfg_attr(not(test), no_std)]
 

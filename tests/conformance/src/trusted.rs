@@ -62,7 +62,7 @@ fn results_are_those_of_the_host() {
     for folder in folders {
         let file = ModelFile::open(folder.join("model.pte"), &[]).unwrap();
         let mut model = Model::new(file, ModelOptions::new(KERNELS));
-        let (bytes, mut arenas) = (program(&folder), Arenas::new(1 << 16, 1 << 18));
+        let (bytes, mut arenas) = (program(&folder), Arenas::new(1 << 18, 1 << 18));
         let mut method = arenas.load(bytes.as_slice(), "forward").unwrap();
         for _ in 0..3 {
             let mut input = method.input(0).unwrap();

@@ -76,8 +76,20 @@ impl Network {
         file.get(NPY_HEADER..).unwrap_or_default()
     }
 
+    /// Planned memory of the program in bytes; `None` if it is not a valid trusted program.
+    pub fn planned_bytes(&self, kernels: KernelLists<'static>) -> Option<usize> {
+        // SAFETY: the program is part of the image, as the exporter wrote it.
+        let method = unsafe {
+            TrustedMethod::load(self.program, "forward", kernels, &mut [], &mut [], &mut [])
+        };
+        match method.err()? {
+            TrustedError::Planned { needed } => Some(needed as usize),
+            _ => None,
+        }
+    }
+
     /// As [`Network::run`], with the loader for trusted programs. The marks enclose the load, then
-    /// the run.
+    /// the run. Returns the bytes of the tables.
     ///
     /// # Errors
     /// [`Failure`] is the failed step.
@@ -86,8 +98,9 @@ impl Network {
         kernels: KernelLists<'static>,
         memory: Memory,
         matches: fn(&[u8], &[u8]) -> bool,
-    ) -> Result<(), Failure> {
+    ) -> Result<usize, Failure> {
         let Memory { tables, planned, scratch } = memory;
+        let table_bytes = tables.len();
         mark_begin();
         // SAFETY: the program is part of the image, as the exporter wrote it.
         let method = unsafe {
@@ -105,7 +118,7 @@ impl Network {
         result.map_err(Failure::Trusted)?;
         let output = method.output(0).map_err(Failure::Trusted)?;
         if matches(output.bytes(), Self::elements(self.expected)) {
-            Ok(())
+            Ok(table_bytes - method.free_table_bytes())
         } else {
             Err(Failure::Output)
         }

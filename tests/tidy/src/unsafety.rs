@@ -47,6 +47,10 @@ const LISTED: &[(&str, &str)] = &[
     ("runtime/kernels/src/shared/int8/dsp.rs", "calls instructions that only some processors have"),
     ("runtime/kernels/src/shared/int8/mve.rs", "calls instructions that only some processors have"),
     ("runtime/kernels/src/shared/int8/product/mve.rs", "reads rows through checked pointers"),
+    (
+        "runtime/kernels/src/shared/int8/sum/mve.rs",
+        "calls instructions that only some processors have",
+    ),
     ("runtime/simd/src/conv/depthwise_nchw.rs", "loads through pointers checked per row"),
     ("runtime/simd/src/conv/depthwise_nhwc.rs", "loads through pointers checked per image"),
     ("runtime/simd/src/conv/depthwise_nhwc_q8.rs", "reads channels through checked offsets"),
@@ -72,6 +76,7 @@ const LISTED: &[(&str, &str)] = &[
     ("runtime/simd/src/qgemm/requantize.rs", "stores through bounds-checked pointers"),
     ("runtime/simd/src/transpose.rs", "loads and stores through pointers checked per matrix"),
     ("runtime/simd/src/vector.rs", "declares loads and stores through pointers"),
+    ("tests/mcu/src/int8.rs", "names the section of a large program"),
     ("tests/mcu/src/marks.rs", "names two functions for an emulator"),
     ("tests/mcu/src/network.rs", "trusts a program of the image"),
     ("tools/bench/src/allocations.rs", "counts what a measured run allocates"),

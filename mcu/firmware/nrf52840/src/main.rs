@@ -39,8 +39,11 @@ const MODEL: &[u8] =
 static PROGRAM: Aligned<{ MODEL.len() }> =
     Aligned(*include_bytes!("../../../../pipelines/models/wake_word_int8/wake_word_int8.pte"));
 static MEMORY: ConstStaticCell<Memory> = ConstStaticCell::new(Memory::new());
+static DEVICE: StaticCell<Listener> = StaticCell::new();
 static EXECUTOR: StaticCell<Executor> = StaticCell::new();
 static BLOCKS: ConstStaticCell<[[i16; BLOCK]; 2]> = ConstStaticCell::new([[0; BLOCK]; 2]);
+
+type Listener = Device<FlashNetwork<'static>, Uart>;
 
 /// Ticks of 32,768 Hz until the watchdog resets the chip.
 const WATCHDOG_TICKS: u32 = 32_768;
@@ -70,7 +73,7 @@ fn main() -> ! {
     // SAFETY: the program is part of the image, as the exporter wrote it.
     let network = unsafe { FlashNetwork::load(&PROGRAM.0, memory) };
     let (Ok(network), Ok((_, [watchdog]))) = (network, watchdog) else { halt() };
-    let device = Device::new(network, uart);
+    let device = DEVICE.init_with(|| Device::new(network, uart));
     EXECUTOR.init(Executor::new()).run(|spawner| {
         if let Ok(task) = listen(device, microphone, watchdog) {
             spawner.spawn(task);
@@ -81,7 +84,7 @@ fn main() -> ! {
 /// Hears each block within the 10 ms of the next one.
 #[embassy_executor::task]
 async fn listen(
-    mut device: Device<FlashNetwork<'static>, Uart>,
+    device: &'static mut Listener,
     mut microphone: Pdm<'static>,
     mut watchdog: WatchdogHandle,
 ) {

@@ -25,6 +25,9 @@ impl<'a> TrustedMethod<'a> {
     /// The tables of the method are built in `tables`, aligned to 8. `planned` is the memory of its
     /// tensors, aligned to 16. Kernels get `scratch`.
     ///
+    /// [`TrustedError::Planned`] tells the size of `planned`, also if `tables` is empty, and
+    /// [`TrustedMethod::free_table_bytes`] how much of `tables` was not needed.
+    ///
     /// # Errors
     /// [`TrustedError`].
     ///
@@ -87,7 +90,8 @@ impl<'a> TrustedMethod<'a> {
         // SAFETY: the loop above has written all elements.
         let instructions: &[Instruction<'a>] = unsafe { written(instructions) };
         let (inputs, outputs) = (file.plan.vector(3).ids(), file.plan.vector(4).ids());
-        Ok(Self { values, slots, instructions, inputs, outputs, scratch })
+        let free = tables.free.len();
+        Ok(Self { values, slots, instructions, inputs, outputs, scratch, free })
     }
 }
 
@@ -216,7 +220,7 @@ impl<'a> Values<'_, 'a> {
                 1 => EValue::None,
                 2 => EValue::Int(table.table(1).number(0)),
                 5 => {
-                    slots.push(self.slot(table.table(1), tables)?, tables)?;
+                    self.tensor(table.table(1), &mut slots, tables)?;
                     EValue::Tensor(slots.len - 1)
                 }
                 kind => Self::other(kind, table.table(1), tables)?,
@@ -232,7 +236,9 @@ impl<'a> Values<'_, 'a> {
         Ok(match kind {
             3 => EValue::Bool(table.number::<u8>(0) != 0),
             4 => EValue::Double(table.number(0)),
+            6 => EValue::Str(table.vector(0).text()),
             7 => EValue::IntList(copied(table.vector(0), 8, tables)?),
+            8 => EValue::DoubleList(table.vector(0).doubles()),
             9 => EValue::BoolList(table.vector(0).bytes()),
             10 => EValue::TensorList(table.vector(0).ids()),
             11 => EValue::OptionalTensorList(table.vector(0).ids()),
@@ -240,8 +246,14 @@ impl<'a> Values<'_, 'a> {
         })
     }
 
-    /// Tensor that `table` describes.
-    fn slot(&self, table: Table<'a>, tables: &mut Tables<'a>) -> Result<TensorSlot<'a>> {
+    /// Adds the tensor that `table` describes.
+    #[inline(always)]
+    fn tensor(
+        &self,
+        table: Table<'a>,
+        slots: &mut Slots<'a>,
+        tables: &mut Tables<'a>,
+    ) -> Result<()> {
         let dtype = ScalarType::from_code(table.number::<u8>(0).into()).ok_or(Fault::Program)?;
         let dynamism = match table.number::<u8>(8) {
             0 => Dynamism::Static,
@@ -253,31 +265,29 @@ impl<'a> Values<'_, 'a> {
         }
         let dims = table.vector(2);
         let sizes = tables.alloc::<usize>(dims.len)?;
+        let mut len = dtype.size();
         for (at, size) in sizes.iter_mut().enumerate() {
-            size.write(dims.number(at, 4) as usize);
+            let number = dims.number(at, 4) as usize;
+            len = len.wrapping_mul(number);
+            size.write(number);
         }
         // SAFETY: the loop above has written all elements.
         let sizes = unsafe { written(sizes) };
-        let order = table.vector(3).bytes();
-        let slot = TensorSlot::new(dtype, dynamism, sizes, order);
-        let mut slot = slot.map_err(|_| Fault::Program)?;
         let constant = table.number::<u32>(5) as usize;
-        let done = match table.opt_table(6) {
+        let (data, writable) = match table.opt_table(6) {
             None if constant > 0 => {
-                let data = self.file.constant(constant, slot.nbytes())?;
-                // SAFETY: the program is borrowed for `'a`, and no kernel writes a constant.
-                unsafe { slot.borrow(data) }
+                (NonNull::from(self.file.constant(constant, len)?).cast(), false)
             }
-            Some(allocation) if constant == 0 => {
-                let data = self.buffers.allocation(allocation, slot.nbytes())?;
-                let len = slot.nbytes();
-                // SAFETY: the planned memory belongs to the tensors of the method for `'a`.
-                unsafe { slot.assign_memory(data, len) }
-            }
+            Some(allocation) if constant == 0 => (self.buffers.allocation(allocation, len)?, true),
             _ => return Err(Fault::NotSupported),
         };
-        done.map_err(|_| Fault::Program)?;
-        Ok(slot)
+        let order = table.vector(3).bytes();
+        // SAFETY: the file is trusted. The memory is in the program or in the planned memory, which
+        // are borrowed for `'a`; the latter belongs to the tensors of the method.
+        slots.push(
+            unsafe { TensorSlot::from_parts(dtype, dynamism, sizes, order, data, len, writable) },
+            tables,
+        )
     }
 }
 
@@ -334,7 +344,7 @@ impl<'a> Slots<'a> {
         Self { start, len: 0 }
     }
 
-    #[inline]
+    #[inline(always)]
     fn push(&mut self, slot: TensorSlot<'a>, tables: &mut Tables<'a>) -> Result<()> {
         let free = core::mem::take(&mut tables.free);
         let (position, rest) = free

@@ -4,7 +4,7 @@
 //! |---------------------------|----------------|------------|
 //! | `input`                   | f32 tensor     | any        |
 //! | `scale`                   | double         |            |
-//! | `zero_point`              | int            |            |
+//! | `zero_point`              | int of 8 bits  |            |
 //! | `quant_min`, `quant_max`  | ints of 8 bits |            |
 //! | `dtype`                   | i8             |            |
 //! | `out`                     | i8 tensor      | as `input` |
@@ -17,7 +17,7 @@
 use afferent_core::{Arg, Args, Error, Kernel, KernelContext, ScalarType};
 
 use crate::shared::int8::{
-    arguments::{check_int8, float32, int32, invalid, same_order},
+    arguments::{check_int8, float32, invalid, same_order},
     requantize::OutputRange,
 };
 
@@ -33,7 +33,8 @@ fn quantize_per_tensor(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result
         input.data().map_err(|_| Error::InvalidType { index: 0, found: input.dtype() })?;
     // A scale is an f32 number, so this is the reciprocal in f64, rounded.
     let inverse = 1.0 / float32(args, 1)?;
-    let range = OutputRange::from_args(args, int32(args, 2)?, 3, 4)?;
+    let zero_point = i8::try_from(args.int(2)?).map_err(|_| invalid(2, "an 8-bit int"))?;
+    let range = OutputRange::from_args(args, zero_point.into(), 3, 4)?;
     if args.opt_dtype(5)? != Some(ScalarType::Char) {
         return Err(invalid(5, "i8"));
     }
@@ -43,19 +44,18 @@ fn quantize_per_tensor(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result
         return Err(invalid(6, "the dim order of the input"));
     }
     out.resize(input.sizes())?;
-    let (zero_point, min, max) = (range.zero_point as f32, range.min as f32, range.max as f32);
+    // The bounds are integers, so clamping first gives the same number, and a small one to round.
+    let [min, max] = [range.min, range.max].map(|bound| (bound - range.zero_point) as f32);
     for (out, &x) in out.data_mut::<i8>()?.iter_mut().zip(data) {
-        let rounded = round_half_even(x * inverse) + zero_point;
+        let scaled = x * inverse;
         // NaN survives the comparisons, and the cast makes it zero.
-        let high = if rounded < min { min } else { rounded };
-        *out = if high > max { max } else { high } as i8;
+        let high = if scaled < min { min } else { scaled };
+        let clamped = if high > max { max } else { high };
+        let quantized = (clamped + INTEGERS) - INTEGERS + range.zero_point as f32;
+        *out = quantized as i32 as i8;
     }
     Ok(())
 }
 
-/// Nearest integer, in the rounding mode of additions. Larger numbers are clamped later.
-fn round_half_even(x: f32) -> f32 {
-    /// From here to twice as much, the numbers of f32 are the integers.
-    const INTEGERS: f32 = 12_582_912.0; // 1.5 · 2²³
-    if x.abs() < 4_194_304.0 { (x + INTEGERS) - INTEGERS } else { x }
-}
+/// From here to twice as much, the numbers of f32 are the integers, and additions round to them.
+const INTEGERS: f32 = 12_582_912.0; // 1.5 · 2²³

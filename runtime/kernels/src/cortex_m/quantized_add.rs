@@ -22,6 +22,7 @@ use crate::shared::int8::{
     arguments::int32,
     broadcast::channelwise,
     requantize::{OutputRange, Requantizer},
+    sum::Sum,
 };
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
@@ -45,19 +46,12 @@ pub(crate) const KERNELS: &[Kernel] = &[Kernel::new(
     add,
 )];
 
-/// Fraction bits of an operand.
-const FRACTION_BITS: u32 = 20;
-
 fn add(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let zero_points = [int32(args, 1)?, int32(args, 5)?];
-    let scales = [Requantizer::from_args(args, 2)?, Requantizer::from_args(args, 6)?];
-    let range = OutputRange::from_args(args, int32(args, 8)?, 11, 12)?;
-    let scale = Requantizer::from_args(args, 9)?;
-    channelwise(args, [0, 4, 13], |a, b| {
-        let operand = |at: usize, x: i8| {
-            let x = i32::from(x).wrapping_sub(zero_points[at]).wrapping_shl(FRACTION_BITS);
-            scales[at].apply(x)
-        };
-        range.quantize(scale.apply(operand(0, a).wrapping_add(operand(1, b))))
-    })
+    let sum = Sum {
+        zero_points: [int32(args, 1)?, int32(args, 5)?],
+        scales: [Requantizer::from_args(args, 2)?, Requantizer::from_args(args, 6)?],
+        scale: Requantizer::from_args(args, 9)?,
+        range: OutputRange::from_args(args, int32(args, 8)?, 11, 12)?,
+    };
+    channelwise(args, [0, 4, 13], |a, b, out| sum.run(a, b, out))
 }

@@ -21,7 +21,7 @@ use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
 use crate::shared::int8::{
     arguments::{check_int8, elements, int32, invalid},
-    product::{self, Filters, ROWS, Scales},
+    product::{self, Filters, Scales},
     requantize::{OutputRange, Requantizer},
 };
 
@@ -76,13 +76,8 @@ fn batch_matmul(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), E
     let out = out.data_mut::<i8>()?;
     for matrix in 0..batch {
         let part = filters.slice(matrix * channels, (matrix + 1) * channels);
-        for start in (0..rows).step_by(ROWS) {
-            let row = |at: usize| matrix * rows + (start + at).min(rows - 1);
-            let inputs = core::array::from_fn(|at| {
-                lhs.get(row(at) * len..(row(at) + 1) * len).unwrap_or_default()
-            });
-            part.multiply(inputs, core::array::from_fn(|at| row(at) * channels), out, packed);
-        }
+        let inputs = lhs.get(matrix * rows * len..(matrix + 1) * rows * len).unwrap_or_default();
+        part.multiply(inputs, matrix * rows * channels, channels, out, packed);
     }
     Ok(())
 }

@@ -24,7 +24,7 @@ use afferent_core::{Arg, Args, Dims, Error, Kernel, KernelContext};
 
 use crate::shared::int8::{
     arguments::{check_int8, elements, int32, invalid, parameters},
-    product::{Filters, ROWS, Scales},
+    product::{Filters, Scales},
     requantize::{OutputRange, Requantizer},
 };
 
@@ -71,14 +71,7 @@ fn linear(cx: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> 
     }
     out.resize(&sizes)?;
     let packed = cx.scratch::<u32>(filters.packed_words())?;
-    let (out, rows) = (out.data_mut::<i8>()?, data.len() / len);
-    for start in (0..rows).step_by(ROWS) {
-        let row = |at: usize| (start + at).min(rows - 1);
-        let inputs = core::array::from_fn(|at| {
-            data.get(row(at) * len..(row(at) + 1) * len).unwrap_or_default()
-        });
-        filters.multiply(inputs, core::array::from_fn(|at| row(at) * channels), out, packed);
-    }
+    filters.multiply(data, 0, channels, out.data_mut::<i8>()?, packed);
     Ok(())
 }
 

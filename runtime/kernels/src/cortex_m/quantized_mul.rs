@@ -18,7 +18,7 @@ use afferent_core::{Arg, Args, Error, Kernel, KernelContext};
 
 use crate::shared::int8::{
     arguments::int32,
-    broadcast::channelwise,
+    broadcast::{channelwise, each},
     requantize::{OutputRange, Requantizer},
 };
 
@@ -32,8 +32,9 @@ fn mul(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let zero_points = [int32(args, 1)?, int32(args, 3)?];
     let range = OutputRange::full(int32(args, 4)?);
     let scale = Requantizer::from_args(args, 5)?;
-    channelwise(args, [0, 2, 7], |a, b| {
+    let product = |a, b| {
         let operand = |at: usize, x: i8| i32::from(x).wrapping_sub(zero_points[at]);
         range.quantize(scale.apply(operand(0, a).wrapping_mul(operand(1, b))))
-    })
+    };
+    channelwise(args, [0, 2, 7], |a, b, out| each(a, b, out, product))
 }

@@ -39,5 +39,5 @@ fn transpose(_: &mut KernelContext<'_>, args: &mut Args<'_>) -> Result<(), Error
         return Err(Error::InvalidType { index: 2, found: out.dtype() });
     }
     out.resize(&sizes)?;
-    copy_permuted(&mut out, &input, &strides)
+    copy_permuted(&mut out, &input, &strides, 0)
 }

@@ -180,18 +180,19 @@ impl Accumulator for i64 {
 macro_rules! with_accumulator {
     ($dtype:expr, $A:ident => $body:expr) => {
         match $dtype {
-            afferent_core::ScalarType::Double => {
+            afferent_core::ScalarType::Double if cfg!(feature = "double") => {
                 type $A = f64;
                 $body
             }
-            dtype if dtype.is_float() => {
+            dtype if dtype.is_float() && $crate::shared::dtype::is_built(dtype) => {
                 type $A = f32;
                 $body
             }
-            _ => {
+            dtype if !dtype.is_float() && cfg!(feature = "integers") => {
                 type $A = i64;
                 $body
             }
+            found => Err(afferent_core::Error::InvalidType { index: 0, found }),
         }
     };
 }
@@ -201,11 +202,11 @@ macro_rules! with_accumulator {
 macro_rules! with_float_accumulator {
     ($dtype:expr, $index:expr, $A:ident => $body:expr) => {
         match $dtype {
-            afferent_core::ScalarType::Double => {
+            afferent_core::ScalarType::Double if cfg!(feature = "double") => {
                 type $A = f64;
                 $body
             }
-            dtype if dtype.is_float() => {
+            dtype if dtype.is_float() && $crate::shared::dtype::is_built(dtype) => {
                 type $A = f32;
                 $body
             }
@@ -253,31 +254,39 @@ macro_rules! with_operand {
                 type $T = f32;
                 $body
             }
-            afferent_core::ScalarType::Double => {
+            afferent_core::ScalarType::Double if cfg!(feature = "double") => {
                 type $T = f64;
                 $body
             }
-            afferent_core::ScalarType::Half => {
+            afferent_core::ScalarType::Half if cfg!(feature = "half") => {
                 type $T = afferent_core::f16;
                 $body
             }
-            afferent_core::ScalarType::BFloat16 => {
+            afferent_core::ScalarType::BFloat16 if cfg!(feature = "half") => {
                 type $T = afferent_core::bf16;
                 $body
             }
-            afferent_core::ScalarType::Byte | afferent_core::ScalarType::Char => {
+            afferent_core::ScalarType::Byte | afferent_core::ScalarType::Char
+                if cfg!(feature = "integers") =>
+            {
                 type $T = i8;
                 $body
             }
-            afferent_core::ScalarType::Short | afferent_core::ScalarType::UInt16 => {
+            afferent_core::ScalarType::Short | afferent_core::ScalarType::UInt16
+                if cfg!(feature = "integers") =>
+            {
                 type $T = i16;
                 $body
             }
-            afferent_core::ScalarType::Int | afferent_core::ScalarType::UInt32 => {
+            afferent_core::ScalarType::Int | afferent_core::ScalarType::UInt32
+                if cfg!(feature = "integers") =>
+            {
                 type $T = i32;
                 $body
             }
-            afferent_core::ScalarType::Long | afferent_core::ScalarType::UInt64 => {
+            afferent_core::ScalarType::Long | afferent_core::ScalarType::UInt64
+                if cfg!(feature = "integers") =>
+            {
                 type $T = i64;
                 $body
             }

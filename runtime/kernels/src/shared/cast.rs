@@ -3,7 +3,7 @@
 use afferent_core::{Args, Error, Scalar, ScalarType};
 
 use crate::shared::{
-    dtype::{Number, with_dtype},
+    dtype::{Number, is_built, with_dtype},
     strided_copy::{OUT_OF_BOUNDS, Row, StridedCopy},
 };
 
@@ -107,6 +107,9 @@ pub(crate) fn cast_strided(
 ) -> Result<(), Error> {
     let (dst, src) = ((dst, to), (src, from));
     let is_u64 = from_dtype == ScalarType::UInt64;
+    if !is_built(ScalarType::Double) && from_dtype.is_float() {
+        return cast_through::<f32>(copy, dst, src, (load_fn(from_dtype)?, store_fn(to_dtype)?));
+    }
     if from_dtype.is_float() || is_u64 && to_dtype == ScalarType::Double {
         cast_through::<f64>(copy, dst, src, (load_fn(from_dtype)?, store_fn(to_dtype)?))
     } else if is_u64 && to_dtype.is_float() {

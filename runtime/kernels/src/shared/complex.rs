@@ -45,7 +45,9 @@ pub(crate) fn conj<A: Float>([re, im]: Complex<A>) -> Complex<A> {
 /// Evaluates `$body` with `$A` as the accumulator type of the complex dtype `$dtype`.
 macro_rules! with_complex {
     ($dtype:expr, $A:ident => $body:expr) => {
-        if $dtype == afferent_core::ScalarType::ComplexDouble {
+        if !cfg!(feature = "complex") {
+            Err(afferent_core::Error::InvalidType { index: 0, found: $dtype })
+        } else if $dtype == afferent_core::ScalarType::ComplexDouble {
             type $A = f64;
             $body
         } else {

@@ -2,11 +2,23 @@
 
 use afferent_core::{Bool, Element, Error, Scalar, ScalarType, bf16, f16};
 
+/// True if the build has code for `dtype`, by the features of the crate.
+pub(crate) const fn is_built(dtype: ScalarType) -> bool {
+    use ScalarType as S;
+    match dtype {
+        S::Float | S::Bool => true,
+        S::Double => cfg!(feature = "double"),
+        S::Half | S::BFloat16 => cfg!(feature = "half"),
+        S::ComplexHalf | S::ComplexFloat | S::ComplexDouble => cfg!(feature = "complex"),
+        _ => cfg!(feature = "integers"),
+    }
+}
+
 /// Evaluates `$body` with `$T` as the Rust type of `$dtype`. The first token names the supported
 /// dtypes: `all`, `real` (all but `bool`), `int` (integers), `int_or_bool`, `float` (floating
 /// point).
 ///
-/// Any other dtype gives [`Error::InvalidType`] for argument `$index`.
+/// Any other dtype, and one that is not built, gives [`Error::InvalidType`] for argument `$index`.
 macro_rules! with_dtype {
     (all, $dtype:expr, $index:expr, $T:ident => $body:expr) => {
         $crate::shared::dtype::with_dtype!(@match $dtype, $index, $T => $body,
@@ -33,7 +45,9 @@ macro_rules! with_dtype {
     };
     (@match $dtype:expr, $index:expr, $T:ident => $body:expr, $($variant:ident $rust:ident),*) => {
         match $dtype {
-            $(afferent_core::ScalarType::$variant => {
+            $(afferent_core::ScalarType::$variant
+                if $crate::shared::dtype::is_built(afferent_core::ScalarType::$variant) =>
+            {
                 #[allow(unused_imports, reason = "each arm names one of them")]
                 use afferent_core::{Bool, bf16, f16};
                 type $T = $rust;

@@ -5,16 +5,18 @@ use afferent_core::{Dims, Error, TensorMut, TensorView};
 use crate::shared::loop_nest::LoopNest;
 
 /// Copies the elements of `input` to `out`, which has the same dtype and number of dimensions.
-/// `strides` are those of `input` in the dimensions of `out`. In little code, one element at a time.
+/// `strides` are those of `input` in the dimensions of `out`, from element `start` on. In little
+/// code, one element at a time.
 pub(crate) fn copy_permuted(
     out: &mut TensorMut<'_, '_>,
     input: &TensorView<'_>,
     strides: &[usize],
+    start: usize,
 ) -> Result<(), Error> {
     let rank = out.rank();
     let missing = Error::Internal { reason: "a tensor has at most 16 dimensions" };
     let sizes = Dims::new(out.sizes()).ok_or(missing)?;
-    let (order, width, mut at) = (out.dim_order(), input.dtype().size(), 0);
+    let (order, width, mut at) = (out.dim_order(), input.dtype().size(), start);
     let mut position = Dims::filled(rank, 0);
     for out in out.bytes_mut()?.chunks_exact_mut(width) {
         if let Some(element) = input.bytes().get(at * width..(at + 1) * width) {

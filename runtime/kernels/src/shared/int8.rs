@@ -17,4 +17,5 @@ pub(crate) mod per_channel;
 pub(crate) mod pooling;
 pub(crate) mod product;
 pub(crate) mod requantize;
+pub(crate) mod sum;
 pub(crate) mod window;

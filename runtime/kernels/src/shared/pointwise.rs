@@ -17,6 +17,7 @@ use afferent_core::{Args, Dims, Error, ScalarType, TensorMut, broadcast_shapes, 
 use afferent_simd::math;
 
 use crate::shared::{
+    dtype::is_built,
     pointwise::{
         iterator::BroadcastIterator,
         load_store::{BLOCK, Compute, LONG_BLOCK, Source, Target},
@@ -209,9 +210,16 @@ impl<'a, const K: usize> Pointwise<'a, K> {
     {
         let mut out = args.out(index)?;
         match self.compute {
-            ScalarType::Double => self.compute::<f64>(&mut out, index, &function.double),
-            dtype if dtype.is_float() => self.compute::<f32>(&mut out, index, &function.float),
-            _ => self.compute::<i64>(&mut out, index, &function.int),
+            ScalarType::Double if is_built(ScalarType::Double) => {
+                self.compute::<f64>(&mut out, index, &function.double)
+            }
+            dtype if dtype.is_float() && is_built(dtype) => {
+                self.compute::<f32>(&mut out, index, &function.float)
+            }
+            dtype if !dtype.is_float() && is_built(ScalarType::Long) => {
+                self.compute::<i64>(&mut out, index, &function.int)
+            }
+            found => Err(Error::InvalidType { index: 0, found }),
         }
     }
 

@@ -135,7 +135,12 @@ pub(crate) fn materialize(
 ) -> Result<(), Error> {
     check_dtype(out.dtype(), input.dtype(), index)?;
     out.resize(&from.sizes)?;
-    copy_from_view(out, input, from)
+    if cfg!(feature = "std") {
+        copy_from_view(out, input, from)
+    } else {
+        // The faster copy is several kilobytes of code.
+        copy_permuted(out, input, &from.strides, from.offset)
+    }
 }
 
 /// Copies argument 0 to argument `index`, which must have the same dtype.
@@ -151,7 +156,7 @@ pub(crate) fn clone_arg(args: &mut Args<'_>, index: u8) -> Result<(), Error> {
         Ok(())
     } else {
         // The faster copy is several kilobytes of code.
-        copy_permuted(&mut out, &input, &input.strides())
+        copy_permuted(&mut out, &input, &input.strides(), 0)
     }
 }
 

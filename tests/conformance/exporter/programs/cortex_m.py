@@ -11,6 +11,7 @@ from torch import nn
 from torch.export import export
 from torch.utils import _pytree as pytree
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+from torchvision.models import mobilenet_v2
 
 from ..cortex_m import average, fixed_softmax
 from ..program import Case, Program, program
@@ -50,14 +51,19 @@ def spectrogram() -> torch.Tensor:
     return (torch.rand(1, 1, 49, 10) * 2 - 1).to(memory_format=torch.channels_last)
 
 
-def keyword_spotter(cpu: CortexM) -> Program:
-    """DS-CNN of MLPerf Tiny with random weights and statistics."""
-    model = DSCNNKWS()
+def settle(model: nn.Module) -> nn.Module:
+    """Random statistics and biases of the batch normalizations, so that no channel is constant."""
     for layer in model.modules():
         if isinstance(layer, nn.BatchNorm2d):
             layer.running_mean.uniform_(-0.2, 0.2)
             layer.running_var.uniform_(0.1, 0.4)
             nn.init.uniform_(layer.bias, -0.5, 0.5)
+    return model
+
+
+def keyword_spotter(cpu: CortexM) -> Program:
+    """DS-CNN of MLPerf Tiny with random weights and statistics."""
+    model = settle(DSCNNKWS())
     calibration = [spectrogram() for _ in range(8)]
     return quantized(f"DS-CNN keyword spotter of MLPerf Tiny in int8, for a {cpu.name}", model, cpu, calibration, [spectrogram(), spectrogram(), torch.full_like(spectrogram(), 1.0)])
 
@@ -80,6 +86,18 @@ def cortex_m4_mlp():
     model = nn.Sequential(nn.Linear(784, 32), nn.ReLU(), nn.Linear(32, 16), nn.ReLU(), nn.Linear(16, 10))
     inputs = [torch.rand(1, 784) for _ in range(6)]
     return quantized("784-32-16-10 in int8, for an M4", model, CortexM.M4, inputs, [torch.rand(1, 784), torch.zeros(1, 784)])
+
+
+@program
+def cortex_m55_mobilenet_v2():
+    """Width 0.35, images of 96 pixels, two classes: the size of a person detector."""
+    model = settle(mobilenet_v2(width_mult=0.35, num_classes=2))
+
+    def image():
+        return torch.rand(1, 3, 96, 96).to(memory_format=torch.channels_last)
+
+    note = "MobileNetV2 of width 0.35 with random weights in int8, for an M55"
+    return quantized(note, model, CortexM.M55, [image() for _ in range(4)], [image()])
 
 
 class Layers(nn.Module):

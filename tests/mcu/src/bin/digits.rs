@@ -7,14 +7,14 @@ use afferent_core::{Kernel, KernelLists, select_kernels};
 use afferent_kernels::KERNELS;
 use afferent_mcu::{
     end,
-    int8::{DIGITS, classify},
+    int8::{DIGITS, DIGITS_OPERATORS},
 };
 use cortex_m_rt::entry;
 
-static SELECTED: [Kernel; 3] = select_kernels(KERNELS, DIGITS);
+static SELECTED: [Kernel; 3] = select_kernels(KERNELS, DIGITS_OPERATORS);
 static LISTS: KernelLists<'static> = &[&[&SELECTED]];
 
 #[entry]
 fn main() -> ! {
-    end(classify(LISTS).is_ok())
+    end(DIGITS.run(LISTS).is_ok())
 }

@@ -7,14 +7,14 @@ use afferent_core::{Kernel, KernelLists, select_kernels};
 use afferent_kernels::KERNELS;
 use afferent_mcu::{
     end,
-    int8::{SPOTTER, spot},
+    int8::{SPOTTER, SPOTTER_OPERATORS},
 };
 use cortex_m_rt::entry;
 
-static SELECTED: [Kernel; 8] = select_kernels(KERNELS, SPOTTER);
+static SELECTED: [Kernel; 8] = select_kernels(KERNELS, SPOTTER_OPERATORS);
 static LISTS: KernelLists<'static> = &[&[&SELECTED]];
 
 #[entry]
 fn main() -> ! {
-    end(spot(LISTS).is_ok())
+    end(SPOTTER.run(LISTS).is_ok())
 }

@@ -4,7 +4,7 @@
 #![no_main]
 
 use afferent_core::KernelLists;
-use afferent_mcu::{end, int8::classify, network::Failure};
+use afferent_mcu::{end, int8::DIGITS, network::Failure};
 use afferent_runtime::TrustedError;
 use cortex_m_rt::entry;
 
@@ -13,6 +13,6 @@ static LISTS: KernelLists<'static> = &[];
 #[entry]
 fn main() -> ! {
     // Load fails, because the program needs operators.
-    let result = classify(LISTS);
+    let result = DIGITS.run(LISTS);
     end(matches!(result, Err(Failure::Trusted(TrustedError::OperatorMissing { .. }))))
 }

@@ -4,13 +4,13 @@ use afferent_core::{Args, Dims, Error, TensorView, numel};
 
 use super::arguments::{check_int8, elements, invalid, same_order};
 
-/// Computes `f` for each pair of elements of the tensors at `a` and `b`. The tensors have equal
-/// sizes, or one of them has one element for each channel of the other, whose channels are last in
-/// memory.
+/// Computes `f` of elements of the tensors at `a` and `b`, as many as there are of the result. The
+/// tensors have equal sizes, or one of them has one element for each channel of the other, whose
+/// channels are last in memory.
 pub(crate) fn channelwise(
     args: &mut Args<'_>,
     [a, b, out]: [u8; 3],
-    f: impl Fn(i8, i8) -> i8,
+    f: impl Fn(&[i8], &[i8], &mut [i8]),
 ) -> Result<(), Error> {
     let (left, right) = (args.tensor(a.into())?, args.tensor(b.into())?);
     let (left_data, right_data) = (elements(left, a)?, elements(right, b)?);
@@ -32,12 +32,16 @@ pub(crate) fn channelwise(
     for target in target.data_mut::<i8>()?.chunks_mut(period) {
         let left = if repeats(left_data) { Some(left_data) } else { lefts.next() };
         let right = if repeats(right_data) { Some(right_data) } else { rights.next() };
-        let pairs = left.unwrap_or_default().iter().zip(right.unwrap_or_default());
-        for (target, (&left, &right)) in target.iter_mut().zip(pairs) {
-            *target = f(left, right);
-        }
+        f(left.unwrap_or_default(), right.unwrap_or_default(), target);
     }
     Ok(())
+}
+
+/// `f` of each pair of elements.
+pub(crate) fn each(left: &[i8], right: &[i8], out: &mut [i8], f: impl Fn(i8, i8) -> i8) {
+    for (out, (&left, &right)) in out.iter_mut().zip(left.iter().zip(right)) {
+        *out = f(left, right);
+    }
 }
 
 /// Returns true if `small` has one element for each channel of image `large`.

@@ -49,28 +49,19 @@ impl<const TRANSPOSED: bool> Columns<'_, TRANSPOSED> {
             let part = filters.slice(group * per_group, (group + 1) * per_group);
             let first_target = group * per_group;
             let mut position = Position::default();
+            if words == 0 {
+                part.multiply(self.input, first_target, filters.channels(), out, packed);
+                continue;
+            }
             for start in (0..positions).step_by(ROWS) {
-                let last = ROWS.min(positions - start) - 1;
-                let targets = core::array::from_fn(|row| {
-                    first_target + (start + row.min(last)) * filters.channels()
-                });
-                if words == 0 {
-                    let rows = core::array::from_fn(|row| {
-                        let at = (start + row.min(last)) * len;
-                        self.input.get(at..at + len).unwrap_or_default()
-                    });
-                    part.multiply(rows, targets, out, packed);
-                    continue;
-                }
-                for column in columns.chunks_exact_mut(len.max(1)).take(last + 1) {
+                let rows = columns.get_mut(..ROWS.min(positions - start) * len);
+                let rows = rows.unwrap_or_default();
+                for column in rows.chunks_exact_mut(len.max(1)) {
                     self.gather(position, group * self.channels, column);
                     position = position.next(self.output);
                 }
-                let rows = core::array::from_fn(|row| {
-                    let at = row.min(last) * len;
-                    columns.get(at..at + len).unwrap_or_default()
-                });
-                part.multiply(rows, targets, out, packed);
+                let target = first_target + start * filters.channels();
+                part.multiply(rows, target, filters.channels(), out, packed);
             }
         }
     }

@@ -68,17 +68,50 @@ impl<'a> Filters<'a> {
         path::packed_words(self.len)
     }
 
-    /// Multiplies `rows` with all filters. The products of a row go to consecutive elements of
-    /// `out`, from its number in `targets`. Rows may repeat.
+    /// Multiplies each row of `rows`, which lie one after the other, with all filters. The products
+    /// of the first row go to consecutive elements of `out` from number `target`, those of each next
+    /// row `step` elements further.
     #[inline(never)]
     pub(crate) fn multiply(
         &self,
-        rows: [&[i8]; ROWS],
-        targets: [usize; ROWS],
+        rows: &[i8],
+        target: usize,
+        step: usize,
         out: &mut [i8],
         packed: &mut [u32],
     ) {
-        path::multiply(self, rows, targets, out, packed);
+        #[cfg(afferent_mve)]
+        {
+            let _ = packed;
+            path::multiply(self, rows, target, step, out);
+        }
+        #[cfg(not(afferent_mve))]
+        self.multiply_blocks(rows, target, step, out, packed);
+    }
+
+    /// As [`Filters::multiply`], by arrays of rows.
+    #[cfg(not(afferent_mve))]
+    #[inline(always)]
+    fn multiply_blocks(
+        &self,
+        rows: &[i8],
+        mut target: usize,
+        step: usize,
+        out: &mut [i8],
+        packed: &mut [u32],
+    ) {
+        let len = self.len.max(1);
+        for block in rows.chunks((ROWS * len).max(1)) {
+            // The last row of a smaller block repeats.
+            let last = (block.len() / len).saturating_sub(1);
+            let row = |row: usize| {
+                let start = row.min(last) * len;
+                block.get(start..start + len).unwrap_or_default()
+            };
+            let targets = core::array::from_fn(|row| target + row.min(last) * step);
+            path::multiply(self, core::array::from_fn(row), targets, out, packed);
+            target += ROWS * step;
+        }
     }
 
     #[cfg(any(test, not(afferent_mve)))]

@@ -1,0 +1,20 @@
+//! MobileNetV2 in int8, without messages: code size and instructions.
+
+#![no_std]
+#![no_main]
+
+use afferent_core::{Kernel, KernelLists, select_kernels};
+use afferent_kernels::KERNELS;
+use afferent_mcu::{
+    end,
+    int8::{MOBILENET, MOBILENET_OPERATORS},
+};
+use cortex_m_rt::entry;
+
+static SELECTED: [Kernel; 8] = select_kernels(KERNELS, MOBILENET_OPERATORS);
+static LISTS: KernelLists<'static> = &[&[&SELECTED]];
+
+#[entry]
+fn main() -> ! {
+    end(MOBILENET.run(LISTS).is_ok())
+}
