@@ -122,7 +122,7 @@ impl Foxglove {
                 ports.insert(port.name.to_string(), channels.len());
                 channels.push(Channel {
                     topic: format!("{}/{}", node.name, port.name),
-                    codec: codec.into(),
+                    codec,
                     subscribers: AtomicUsize::new(0),
                     waiting: AtomicUsize::new(0),
                     lost: AtomicU64::new(0),

@@ -22,11 +22,11 @@ exec sh -c "$script"
 
 /// Prints its arguments and folder; ends as the file `end` beside it says.
 const PROGRAM: &str = r#"#!/bin/sh
+trap 'echo stopped; exit 0' TERM
 echo "in $PWD: $*"
 case "$*" in
     *"--machine base"*) for line in 1 2 3 4 5 6 7 8 9 10 11; do echo "line $line" >&2; done; exit 3;;
 esac
-trap 'echo stopped; exit 0' TERM
 while :; do sleep 0.05; done
 "#;
 

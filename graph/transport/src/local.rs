@@ -544,7 +544,7 @@ mod tests {
         let bulk = BulkBytes { bytes: arrived.as_slice(), hold: &hold };
         relay_out.send_packet(&mut message, bulk).unwrap();
         assert_eq!(next_bulk(&last_events).as_slice(), [5; 100_000]);
-        assert_eq!(relay_out.out().segments.used(), [true]);
+        assert_eq!(relay_out.out().segments.used().len(), 1);
     }
 
     #[test]

@@ -97,7 +97,7 @@ fn faults_are_told() {
     check(1 << 16, 1 << 18, "decode", |error| matches!(error, TrustedError::Method));
     check(64, 1 << 18, "forward", |error| matches!(error, TrustedError::Tables));
     check(1 << 16, 64, "forward", |error| matches!(error, TrustedError::Planned { needed: 65.. }));
-    let mut arenas = Arenas::new(1 << 16, 1 << 18);
+    let mut arenas = Arenas::new(1 << 18, 1 << 18);
     // SAFETY: bytes without the identifier of a program are refused before they are read.
     let other = unsafe {
         let (tables, planned) = (arenas.tables.as_mut_slice(), arenas.planned.as_mut_slice());

@@ -160,12 +160,12 @@ fn connect(child: &mut Child, port: u16, clients: Clients) -> Result<Vec<thread:
             let mut stream = handshake(child, port)?;
             Ok(thread::spawn(move || {
                 let (mut bytes, mut buffer) = (0, vec![0; 1 << 16]);
-                while !reads {
-                    // Until the graph has ended and the socket with it: the first write fails.
-                    thread::sleep(Duration::from_millis(200));
-                    if stream.write(&[0x89, 0x80, 0, 0, 0, 0]).is_err() {
-                        return 0;
+                if !reads {
+                    // Until the graph has ended and the socket with it: then a ping fails.
+                    while stream.write(&[0x89, 0x80, 0, 0, 0, 0]).is_ok() {
+                        thread::sleep(Duration::from_millis(200));
                     }
+                    return 0;
                 }
                 while let Ok(read @ 1..) = stream.read(&mut buffer) {
                     bytes += read as u64;
