@@ -109,6 +109,8 @@ def test_an_exception_of_a_callback_is_raised_by_wait(echo):
 
 
 def test_ctrl_c_ends_a_wait(echo):
+    # A shell may have started the tests without Ctrl-C.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     with echo.start() as run:
         threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
         with pytest.raises(KeyboardInterrupt):
