@@ -6,8 +6,8 @@ use afferent_graph::Header;
 use afferent_messages::{AudioBlock, payload_type};
 use serde_json::Value;
 
-/// Peak from which a block counts as speech, of 1.
-const LOUD: f64 = 0.02;
+/// Share of the greatest peak from which a block counts as speech. Recordings have noise in the pauses.
+const LOUD: f64 = 0.2;
 
 /// Least silence before an answer, in milliseconds.
 const PAUSE: f64 = 1000.0;
@@ -18,7 +18,8 @@ pub(crate) type Blocks = Vec<(f64, f64)>;
 /// Of each answer in `played`, the time from the last loud block of `said` before it, in milliseconds.
 pub(crate) fn first_sounds(said: &Blocks, played: &Blocks) -> Vec<f64> {
     let loud = |blocks: &Blocks| -> Vec<f64> {
-        blocks.iter().filter(|(_, peak)| *peak >= LOUD).map(|(time, _)| *time).collect()
+        let most = blocks.iter().map(|(_, peak)| *peak).fold(0.0, f64::max);
+        blocks.iter().filter(|(_, peak)| *peak >= LOUD * most).map(|(time, _)| *time).collect()
     };
     let (said, played) = (loud(said), loud(played));
     let mut found = Vec::new();
