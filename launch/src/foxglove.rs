@@ -50,6 +50,8 @@ pub(crate) struct Foxglove {
     outputs: HashMap<String, HashMap<String, usize>>,
     queue: Sender<Seen>,
     clients: Mutex<Vec<Arc<Client>>>,
+    /// Subscriptions of all clients.
+    subscriptions: AtomicUsize,
 }
 
 /// An output of the graph.
@@ -131,8 +133,9 @@ impl Foxglove {
         }
         let (queue, seen) = channel();
         let graph = graph.name.clone();
-        let clients = Mutex::default();
-        let foxglove = Arc::new(Self { graph, start, channels, outputs, queue, clients });
+        let (clients, subscriptions) = (Mutex::default(), AtomicUsize::new(0));
+        let foxglove =
+            Arc::new(Self { graph, start, channels, outputs, queue, clients, subscriptions });
         let encodes = Arc::downgrade(&foxglove);
         thread::Builder::new().name("foxglove".to_owned()).spawn(move || {
             // The queue ends with the last holder of the channels.
@@ -207,6 +210,7 @@ impl Foxglove {
                     }
                     if subscriptions.insert(channel_id, id).is_none() {
                         channel.subscribers.fetch_add(1, Ordering::AcqRel);
+                        self.subscriptions.fetch_add(1, Ordering::AcqRel);
                     }
                 }
             }
@@ -214,7 +218,7 @@ impl Foxglove {
                 subscriptions.retain(|channel, id| {
                     let stays = !subscription_ids.contains(id);
                     if !stays {
-                        self.channels[*channel].subscribers.fetch_sub(1, Ordering::AcqRel);
+                        self.unsubscribe(*channel);
                     }
                     stays
                 });
@@ -222,6 +226,12 @@ impl Foxglove {
             Operation::Other => {}
         }
         Ok(())
+    }
+
+    /// A client has ended its subscription to `channel`.
+    fn unsubscribe(&self, channel: usize) {
+        self.channels[channel].subscribers.fetch_sub(1, Ordering::AcqRel);
+        self.subscriptions.fetch_sub(1, Ordering::AcqRel);
     }
 
     /// Packets that `client` has lost, and those of its channels that were lost before the encoder.
@@ -279,6 +289,9 @@ fn status(level: u8, message: &str) -> String {
 
 impl Observer for Foxglove {
     fn sent(&self, node: &str, port: &str, now: Timestamp, packet: &Packet) {
+        if self.subscriptions.load(Ordering::Relaxed) == 0 {
+            return;
+        }
         let Some(index) = self.outputs.get(node).and_then(|ports| ports.get(port)) else { return };
         let channel = &self.channels[*index];
         if channel.subscribers.load(Ordering::Relaxed) == 0 {
@@ -315,7 +328,7 @@ impl LiveView for Foxglove {
         let served = self.serve(&client, &waiting, &mut socket, stops);
         lock(&self.clients).retain(|other| !Arc::ptr_eq(other, &client));
         for channel in std::mem::take(&mut *lock(&client.subscriptions)).into_keys() {
-            self.channels[channel].subscribers.fetch_sub(1, Ordering::AcqRel);
+            self.unsubscribe(channel);
         }
         if served.is_ok() {
             socket.close("the graph has ended");

@@ -2,74 +2,40 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::{
-    io::{BufRead, BufReader},
-    net::TcpStream,
-    path::Path,
-    process::{Child, Command, Stdio},
-    thread,
-    time::Duration,
-};
+#[expect(dead_code, reason = "other tests use the rest")]
+#[path = "shared/live.rs"]
+mod live;
+
+use std::{net::TcpStream, path::Path, time::Duration};
 
 use afferent_graph::{Field, Header};
 use afferent_messages::payload_type;
+use live::LiveRun;
 use serde_json::{Value, json};
 use tungstenite::{Message, WebSocket, client::IntoClientRequest};
 
 /// Longest wait for a message.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A running graph.
-struct Run {
-    process: Child,
-    /// Address of the socket for Foxglove.
-    url: String,
+/// Runs the graph that detects wake words.
+fn start(arguments: &[&str]) -> LiveRun {
+    let graph = Path::new(env!("CARGO_MANIFEST_DIR")).join("../pipelines/wake_word.yaml");
+    LiveRun::start(&graph, arguments)
 }
 
-impl Run {
-    fn start(arguments: &[&str]) -> Self {
-        let graph = Path::new(env!("CARGO_MANIFEST_DIR")).join("../pipelines/wake_word.yaml");
-        let mut process = Command::new(env!("CARGO_BIN_EXE_afferent"))
-            .arg("run")
-            .arg(graph)
-            .arg("--live=127.0.0.1:0")
-            .args(arguments)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut lines = BufReader::new(process.stderr.take().unwrap()).lines();
-        let url = lines
-            .by_ref()
-            .find_map(|line| Some(line.ok()?.split_once("for Foxglove: ")?.1.to_owned()));
-        // The program must not wait for a reader of its log.
-        thread::spawn(move || lines.for_each(drop));
-        Self { process, url: url.expect("the program prints the address") }
+/// Connects as a client that offers `protocols`, from a page of `origin`.
+fn connect(run: &LiveRun, protocols: &str, origin: Option<&str>) -> Option<Client> {
+    let mut request = run.foxglove.as_str().into_client_request().unwrap();
+    request.headers_mut().insert("Sec-WebSocket-Protocol", protocols.parse().unwrap());
+    if let Some(origin) = origin {
+        request.headers_mut().insert("Origin", origin.parse().unwrap());
     }
-
-    /// Connects as a client that offers `protocols`, from a page of `origin`.
-    fn connect(&self, protocols: &str, origin: Option<&str>) -> Option<Client> {
-        let mut request = self.url.as_str().into_client_request().unwrap();
-        request.headers_mut().insert("Sec-WebSocket-Protocol", protocols.parse().unwrap());
-        if let Some(origin) = origin {
-            request.headers_mut().insert("Origin", origin.parse().unwrap());
-        }
-        let address = self.url.strip_prefix("ws://").unwrap().split('/').next().unwrap();
-        let stream = TcpStream::connect(address).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        let (socket, answer) = tungstenite::client(request, stream).ok()?;
-        let protocol = answer.headers()["Sec-WebSocket-Protocol"].to_str().unwrap().to_owned();
-        Some(Client { socket, protocol })
-    }
-}
-
-impl Drop for Run {
-    fn drop(&mut self) {
-        // It may have ended.
-        drop(self.process.kill());
-        drop(self.process.wait());
-    }
+    let address = run.foxglove.strip_prefix("ws://").unwrap().split('/').next().unwrap();
+    let stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let (socket, answer) = tungstenite::client(request, stream).ok()?;
+    let protocol = answer.headers()["Sec-WebSocket-Protocol"].to_str().unwrap().to_owned();
+    Some(Client { socket, protocol })
 }
 
 struct Client {
@@ -105,10 +71,9 @@ impl Client {
 
 #[test]
 fn a_client_gets_the_messages_of_the_channels_that_it_subscribes_to() {
-    let run = Run::start(&["--allow-origin", "https://app.foxglove.dev"]);
-    let mut client = run
-        .connect("foxglove.websocket.v1, foxglove.sdk.v1", Some("https://app.foxglove.dev"))
-        .unwrap();
+    let run = start(&["--allow-origin", "https://app.foxglove.dev"]);
+    let origin = Some("https://app.foxglove.dev");
+    let mut client = connect(&run, "foxglove.websocket.v1, foxglove.sdk.v1", origin).unwrap();
     assert_eq!(client.protocol, "foxglove.sdk.v1");
     let greeting = client.json();
     assert_eq!((&greeting["op"], &greeting["capabilities"]), (&json!("serverInfo"), &json!([])));
@@ -149,22 +114,18 @@ fn a_client_gets_the_messages_of_the_channels_that_it_subscribes_to() {
 
 #[test]
 fn clients_of_other_sites_are_refused() {
-    let run = Run::start(&[]);
-    assert!(run.connect("foxglove.sdk.v1", Some("https://app.foxglove.dev")).is_none());
-    assert!(run.connect("foxglove.websocket.v1", None).is_some());
+    let run = start(&[]);
+    assert!(connect(&run, "foxglove.sdk.v1", Some("https://app.foxglove.dev")).is_none());
+    assert!(connect(&run, "foxglove.websocket.v1", None).is_some());
 }
 
 /// The graph ends as it does without a client.
 #[test]
 fn a_client_that_reads_nothing_holds_nothing_up() {
-    let mut run = Run::start(&["--profile", "fast"]);
-    // The graph may have ended already.
-    let stalled = run.connect("foxglove.sdk.v1", None).map(|mut client| {
-        let channels: Vec<_> =
-            (0..6).map(|channel| json!({"id": channel, "channelId": channel})).collect();
-        client.ask(&json!({"op": "subscribe", "subscriptions": channels}));
-        client
-    });
+    let mut run = start(&["--duration", "3s"]);
+    let mut stalled = connect(&run, "foxglove.sdk.v1", None).unwrap();
+    let channels: Vec<_> =
+        (0..6).map(|channel| json!({"id": channel, "channelId": channel})).collect();
+    stalled.ask(&json!({"op": "subscribe", "subscriptions": channels}));
     assert!(run.process.wait().unwrap().success());
-    drop(stalled);
 }

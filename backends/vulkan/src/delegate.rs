@@ -64,12 +64,7 @@ impl<'a> VulkanDelegate<'a> {
     /// If sizes do not match, the memory exceeds `memory_limit`, or the device refuses.
     pub(crate) fn new(gpu: Gpu, graph: Graph<'a>, memory_limit: usize) -> Result<Self, Error> {
         let device = gpu.device().map_err(from_gpu)?;
-        let limits = DeviceLimits {
-            kind: device.kind(),
-            max_workgroups: device.max_workgroups(),
-            max_bindings: device.max_bindings(),
-        };
-        Self::with_limits(gpu.clone(), graph, limits, memory_limit)
+        Self::with_limits(gpu.clone(), graph, DeviceLimits::of(device), memory_limit)
     }
 
     pub(crate) fn with_limits(

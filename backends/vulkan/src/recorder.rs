@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 
 use afferent_core::Error;
-use afferent_gpu::{Access, DeviceKind};
+use afferent_gpu::{Access, Device, DeviceKind};
 
 use crate::{
     blob::Entry,
@@ -53,6 +53,20 @@ pub(crate) struct DeviceLimits {
     pub(crate) kind: DeviceKind,
     pub(crate) max_workgroups: u32,
     pub(crate) max_bindings: usize,
+    /// Most scores of an attention in memory, in words. More are computed by blocks of queries.
+    pub(crate) max_scores: usize,
+}
+
+impl DeviceLimits {
+    /// Limits of `device`.
+    pub(crate) fn of(device: &Device) -> Self {
+        Self {
+            kind: device.kind(),
+            max_workgroups: device.max_workgroups(),
+            max_bindings: device.max_bindings(),
+            max_scores: 1 << 22,
+        }
+    }
 }
 
 /// State of a recording.

@@ -15,7 +15,8 @@ const PAUSE: f64 = 1000.0;
 /// Time in milliseconds, and peak, of blocks of sound.
 pub(crate) type Blocks = Vec<(f64, f64)>;
 
-/// Of each answer in `played`, the time from the last loud block of `said` before it, in milliseconds.
+/// Returns for each answer in `played` the time from the last loud block of `said` before it, in
+/// milliseconds.
 pub(crate) fn first_sounds(said: &Blocks, played: &Blocks) -> Vec<f64> {
     let loud = |blocks: &Blocks| -> Vec<f64> {
         let most = blocks.iter().map(|(_, peak)| *peak).fold(0.0, f64::max);
@@ -32,8 +33,10 @@ pub(crate) fn first_sounds(said: &Blocks, played: &Blocks) -> Vec<f64> {
     found
 }
 
-/// Keeps the blocks that the page sends and plays, as lists of [time in milliseconds, peak].
-pub(crate) const KEEP_TIMES: &str = "window.said = [];
+/// Keeps the samples that the page plays, and the blocks that it sends and plays, as lists of [time in
+/// milliseconds, peak].
+pub(crate) const KEEP_SOUND: &str = "window.heard = [];
+    window.said = [];
     window.played = [];
     const peak = (samples, scale) => samples.reduce((most, x) => Math.max(most, Math.abs(x)), 0) / scale;
     const send = WebSocket.prototype.send;
@@ -47,6 +50,7 @@ pub(crate) const KEEP_TIMES: &str = "window.said = [];
     AudioBufferSourceNode.prototype.start = function (at) {
         const wait = Math.max(0, (at ?? 0) - this.context.currentTime);
         const samples = this.buffer.getChannelData(0);
+        window.heard.push(...samples);
         window.played.push([performance.now() + 1000 * wait, peak(samples, 1)]);
         return begin.call(this, at);
     };";

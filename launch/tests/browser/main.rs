@@ -8,18 +8,21 @@
 
 mod chromium;
 mod first_sound;
+#[expect(dead_code, reason = "other tests use the rest")]
+#[path = "../shared/live.rs"]
+mod live;
 
 use std::{
     fs,
-    io::{BufRead, BufReader},
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::Command,
     thread,
     time::{Duration, Instant},
 };
 
 use chromium::{Browser, Tab};
-use first_sound::KEEP_TIMES;
+use first_sound::KEEP_SOUND;
+use live::LiveRun;
 use serde_json::Value;
 
 /// Longest wait for something on a page.
@@ -27,42 +30,6 @@ const PATIENCE: Duration = Duration::from_secs(40);
 
 fn pipelines() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../pipelines").canonicalize().unwrap()
-}
-
-/// A running graph with its page.
-struct Run {
-    process: Child,
-    address: String,
-}
-
-impl Run {
-    /// Runs a graph with `--live`, and the further arguments.
-    fn start(graph: &Path, arguments: &[&str]) -> Self {
-        let mut process = Command::new(env!("CARGO_BIN_EXE_afferent"))
-            .arg("run")
-            .arg(graph)
-            .arg("--live=127.0.0.1:0")
-            .args(arguments)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut lines = BufReader::new(process.stderr.take().unwrap()).lines();
-        let address = lines.by_ref().find_map(|line| {
-            Some(line.ok()?.split_once("live view at ")?.1.trim_end_matches('/').to_owned())
-        });
-        // The program must not wait for a reader of its log.
-        thread::spawn(move || lines.for_each(drop));
-        Self { process, address: address.expect("the program prints the address") }
-    }
-}
-
-impl Drop for Run {
-    fn drop(&mut self) {
-        drop(self.process.kill());
-        drop(self.process.wait());
-    }
 }
 
 /// Waits until `expression` is true on the page.
@@ -85,8 +52,8 @@ fn screenshot(tab: &mut Tab, name: &str) {
 #[test]
 fn the_page_shows_the_graph_its_conversation_and_figures() {
     let Some(mut browser) = Browser::start(&[]) else { return };
-    let run = Run::start(&pipelines().join("voice_agent.yaml"), &["--duration", "30s"]);
-    let mut tab = browser.open(&run.address, 1280);
+    let run = LiveRun::start(&pipelines().join("voice_agent.yaml"), &["--duration", "30s"]);
+    let mut tab = browser.open(&run.page, 1280);
     wait(&mut tab, "document.getElementById('name').textContent === 'voice_agent'");
     wait(&mut tab, "document.querySelectorAll('.node').length === 12");
     wait(&mut tab, "document.querySelectorAll('.edge').length > 15");
@@ -118,21 +85,13 @@ fn the_page_shows_images() {
     let graph = folder.path().join("camera.yaml");
     let nodes = "camera: {use: test_pattern, params: {fps: 10, count: 600}}";
     fs::write(&graph, format!("afferent: 1\nnodes:\n  {nodes}\n")).unwrap();
-    let run = Run::start(&graph, &[]);
-    let mut tab = browser.open(&run.address, 1280);
+    let run = LiveRun::start(&graph, &[]);
+    let mut tab = browser.open(&run.page, 1280);
     wait(&mut tab, "document.querySelector('#shown img')?.naturalWidth === 640");
     let source = tab.evaluate("document.querySelector('#shown img').src").to_string();
     wait(&mut tab, &format!("document.querySelector('#shown img').src !== {source}"));
     assert_eq!(tab.errors(), Vec::<String>::new());
 }
-
-/// Keeps the samples that the page plays.
-const KEEP_SOUND: &str = "window.heard = [];
-    const start = AudioBufferSourceNode.prototype.start;
-    AudioBufferSourceNode.prototype.start = function (at) {
-        window.heard.push(...this.buffer.getChannelData(0));
-        return start.call(this, at);
-    };";
 
 /// Answers to the questions in `assets/question.wav`.
 const ANSWERS: [&str; 2] = ["seven days", "kitchen light is on"];
@@ -154,12 +113,11 @@ fn a_user_talks_to_the_agent_by_a_browser() {
             &capture,
         ];
         let Some(mut browser) = Browser::start(&flags) else { return };
-        let run = Run::start(&graph, &["--profile", "browser"]);
-        let mut tab = browser.open(&run.address, 390);
+        let run = LiveRun::start(&graph, &["--profile", "browser"]);
+        let mut tab = browser.open(&run.page, 390);
         let drawn = "document.querySelectorAll('.node').length === 12";
         wait(&mut tab, &format!("{drawn} && !document.getElementById('devices').hidden"));
         tab.evaluate(KEEP_SOUND);
-        tab.evaluate(KEEP_TIMES);
         tab.evaluate("document.getElementById('start').click()");
         wait(&mut tab, "document.querySelectorAll('#device-list .good').length === 2");
         let said = "document.getElementById('turns').textContent.includes('kitchen light is on')";

@@ -2,7 +2,6 @@
 
 use std::{
     fs,
-    io::{Read, Write},
     net::{TcpListener, TcpStream},
     path::{Path, PathBuf},
     process::{Child, Stdio},
@@ -11,7 +10,8 @@ use std::{
 };
 
 use afferent_engine::Report;
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use tungstenite::{Bytes, Message, WebSocket};
 
 use crate::{process::afferent_run, table::Table, timing::median};
 
@@ -157,18 +157,18 @@ fn connect(child: &mut Child, port: u16, clients: Clients) -> Result<Vec<thread:
     };
     (0..count)
         .map(|_| {
-            let mut stream = handshake(child, port)?;
+            let mut socket = handshake(child, port)?;
             Ok(thread::spawn(move || {
-                let (mut bytes, mut buffer) = (0, vec![0; 1 << 16]);
                 if !reads {
-                    // Until the graph has ended and the socket with it: then a ping fails.
-                    while stream.write(&[0x89, 0x80, 0, 0, 0, 0]).is_ok() {
+                    // Until the graph has ended and the socket with it.
+                    while socket.send(Message::Ping(Bytes::new())).is_ok() {
                         thread::sleep(Duration::from_millis(200));
                     }
                     return 0;
                 }
-                while let Ok(read @ 1..) = stream.read(&mut buffer) {
-                    bytes += read as u64;
+                let mut bytes = 0;
+                while let Ok(message) = socket.read() {
+                    bytes += message.len() as u64;
                 }
                 bytes
             }))
@@ -177,9 +177,9 @@ fn connect(child: &mut Child, port: u16, clients: Clients) -> Result<Vec<thread:
 }
 
 /// A WebSocket to the live view, as soon as the program serves it.
-fn handshake(child: &mut Child, port: u16) -> Result<TcpStream> {
+fn handshake(child: &mut Child, port: u16) -> Result<WebSocket<TcpStream>> {
     let limit = Instant::now() + Duration::from_secs(10);
-    let mut stream = loop {
+    let stream = loop {
         match TcpStream::connect(("127.0.0.1", port)) {
             Ok(stream) => break stream,
             Err(error) if Instant::now() > limit => return Err(error.into()),
@@ -189,19 +189,7 @@ fn handshake(child: &mut Child, port: u16) -> Result<TcpStream> {
             bail!("afferent ended: {status}");
         }
     };
-    let head = format!(
-        "GET /live HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
-         Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
-    );
-    stream.write_all(head.as_bytes())?;
-    let mut answer = Vec::new();
-    while !answer.ends_with(b"\r\n\r\n") {
-        let mut byte = [0];
-        stream.read_exact(&mut byte)?;
-        answer.extend(byte);
-        ensure!(answer.len() < 4096, "the answer of the view is too long");
-    }
-    let answer = String::from_utf8_lossy(&answer);
-    ensure!(answer.starts_with("HTTP/1.1 101"), "the view answers {answer:?}");
-    Ok(stream)
+    let (socket, _) = tungstenite::client(format!("ws://127.0.0.1:{port}/live"), stream)
+        .map_err(|error| anyhow!("the live view refuses a client: {error}"))?;
+    Ok(socket)
 }

@@ -172,13 +172,6 @@ fn sdpa(recorder: &mut Recorder<'_, '_>, call: &Call) -> OpResult {
     record(recorder, &attention, output)
 }
 
-/// Most scores in memory, in words. More are computed by blocks of queries.
-#[cfg(not(test))]
-const MAX_SCORES: usize = 1 << 22;
-/// So few that tests have blocks.
-#[cfg(test)]
-const MAX_SCORES: usize = 1 << 5;
-
 /// A block of queries.
 #[derive(Clone, Copy)]
 struct Rows {
@@ -196,7 +189,7 @@ fn record(recorder: &mut Recorder<'_, '_>, attention: &Attention, output: usize)
     let Attention { batch, heads: [heads, _], rows: [s, _], .. } = *attention;
     // The temporary has the size of the longest keys, so that a longer sequence needs no more.
     let row = batch * heads * attention.capacity;
-    let block = (MAX_SCORES / row.max(1)).clamp(1, s.max(1));
+    let block = (recorder.limits.max_scores / row.max(1)).clamp(1, s.max(1));
     if block * row > 1 << 30 {
         return Err("has scores of more than four gigabytes");
     }

@@ -64,7 +64,7 @@ impl Segments {
         self.0.get_mut(segment as usize)?.file.take()
     }
 
-    /// Of each segment, whether a loan or the receiver has it.
+    /// Returns for each segment whether a loan or the receiver holds it.
     #[cfg(test)]
     pub(super) fn used(&self) -> Vec<bool> {
         self.0.iter().map(|segment| segment.is_used).collect()

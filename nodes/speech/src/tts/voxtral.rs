@@ -326,7 +326,7 @@ impl VoxtralTts {
             let Some(new) = values.get(new) else {
                 return Err(self
                     .programs
-                    .error(format!("codec_decoder returned {}", values.len())));
+                    .error(format!("codec_decoder returned {} samples, too few", values.len())));
             };
             sound.extend_from_slice(new);
             done = end;

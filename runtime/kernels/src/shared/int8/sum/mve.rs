@@ -14,7 +14,7 @@ struct Block {
     /// Negative right shifts of the operands and of the sum.
     right: [i32; 3],
     zero_points: [i32; 2],
-    /// Of the operands and of the sum.
+    /// Fixed-point multipliers of the operands and of the sum.
     multipliers: [i32; 3],
     /// Left shifts of the operands.
     left: [i32; 2],
