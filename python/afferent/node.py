@@ -238,6 +238,8 @@ class Context:
         the array is read-only, and its content changes when the memory is used again.
         """
         dtype = np.dtype(dtype)
+        if dtype.hasobject:
+            raise TypeError(f"an array of {dtype} holds addresses of this process")
         shape = (shape,) if isinstance(shape, int) else tuple(shape)
         return self._link.empty(shape, dtype.str, dtype.itemsize)
 

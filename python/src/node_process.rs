@@ -237,7 +237,8 @@ impl NodeLink {
         element: String,
         size: usize,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let bytes = shape.iter().try_fold(size, |bytes, dim| bytes.checked_mul(*dim));
+        // An array without elements has strides, too.
+        let bytes = shape.iter().try_fold(size, |bytes, dim| bytes.checked_mul((*dim).max(1)));
         let bytes = bytes.ok_or_else(|| error::argument("the array is too large"))?;
         let loan = Arc::new(self.wait_for_memory(py, || self.link.loan(bytes.max(1)))?);
         let mut loans = lock(&self.loans);

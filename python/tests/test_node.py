@@ -208,6 +208,13 @@ IMAGES = """
 
         def process(self, cx):
             self.sent += 1
+            for shape, dtype in [((1 << 62, 4), "float32"), ((1 << 62, 0, 4), "float32"), (3, object)]:
+                try:
+                    cx.empty(shape, dtype)
+                except (TypeError, ValueError):
+                    continue
+                raise AssertionError(f"an array of {shape} {dtype}")
+            assert cx.empty((3, 0), "float32").shape == (3, 0)
             image = cx.empty((100, 200), "uint8")
             image.fill(self.sent)
             cx.send(self.out, image, at=self.sent / 100)

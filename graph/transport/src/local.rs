@@ -575,6 +575,9 @@ mod tests {
         one.send_loan(&mut message.clone(), &loan, 100_000).unwrap();
         assert_eq!(next_bulk(&received).as_slice(), [9; 100_000]);
         assert!(one.send_loan(&mut message, &loan, 100_000).is_err(), "sent already");
+        for len in [usize::MAX, usize::MAX / 2] {
+            assert!(matches!(one.loan(len), Err(LinkError::Memory { .. })), "{len}");
+        }
         // One that is not sent is free again.
         let number = one.loan(1).unwrap().segment;
         assert_eq!(one.loan(1).unwrap().segment, number);

@@ -82,7 +82,7 @@ impl Segments {
 
 /// A segment for `len` bytes or more, whose size can never change.
 fn new(len: usize) -> Result<Segment, LinkError> {
-    let bytes = len.next_multiple_of(GRANULE);
+    let bytes = len.checked_next_multiple_of(GRANULE).unwrap_or(usize::MAX);
     let memory = |reason: String| LinkError::Memory { bytes, reason };
     let system = |error: Errno| memory(error.to_string());
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
