@@ -3,24 +3,24 @@
 //!
 //! An observer puts the packets of channels that a client has subscribed to into a queue; a thread of its
 //! own encodes each once, and each client has a bounded queue. What is full loses packets, which the
-//! client is told, and never holds up the graph.
+//! client is told, and never holds up the graph. As in the live view, packets wake no thread.
 
 use std::{
     collections::{BTreeMap, HashMap},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
         mpsc::{Receiver, Sender, SyncSender, channel, sync_channel},
     },
-    thread,
+    thread::{self, Thread},
     time::{Duration, Instant},
 };
 
-use afferent_engine::Observer;
+use afferent_engine::{Observer, lower_priority};
 use afferent_graph::{Codec, Packet, SessionStart, Timestamp};
 use afferent_nodes_web::LiveView;
 use afferent_spec::CheckedGraph;
-use afferent_web::{Received, Request, Socket, SocketClosed};
+use afferent_web::{Message, Received, Request, Socket, SocketClosed};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -35,6 +35,10 @@ const PROTOCOLS: &[&str] = &["foxglove.sdk.v1", "foxglove.websocket.v1"];
 const HELD: usize = 16;
 /// Messages that may wait for a client.
 const OUTBOX: usize = 64;
+/// Time between two looks of the encoder into its queue.
+const PACKETS_EVERY: Duration = Duration::from_millis(5);
+/// Time between two sends to a client.
+const SENDS_EVERY: Duration = Duration::from_millis(10);
 /// Least time between two reports of loss.
 const REPORTS_EVERY: Duration = Duration::from_secs(1);
 
@@ -52,6 +56,8 @@ pub(crate) struct Foxglove {
     clients: Mutex<Vec<Arc<Client>>>,
     /// Subscriptions of all clients.
     subscriptions: AtomicUsize,
+    /// The thread that encodes, which waits as long as there is no subscription.
+    encoder: OnceLock<Thread>,
 }
 
 /// An output of the graph.
@@ -134,17 +140,43 @@ impl Foxglove {
         let (queue, seen) = channel();
         let graph = graph.name.clone();
         let (clients, subscriptions) = (Mutex::default(), AtomicUsize::new(0));
-        let foxglove =
-            Arc::new(Self { graph, start, channels, outputs, queue, clients, subscriptions });
+        let encoder = OnceLock::new();
+        let foxglove = Arc::new(Self {
+            graph,
+            start,
+            channels,
+            outputs,
+            queue,
+            clients,
+            subscriptions,
+            encoder,
+        });
         let encodes = Arc::downgrade(&foxglove);
-        thread::Builder::new().name("foxglove".to_owned()).spawn(move || {
-            // The queue ends with the last holder of the channels.
-            for seen in seen {
-                let Some(foxglove) = encodes.upgrade() else { return };
-                foxglove.encode(&seen);
-            }
-        })?;
+        let thread = thread::Builder::new()
+            .name("foxglove".to_owned())
+            .spawn(move || Self::encode_all(&encodes, &seen))?;
+        foxglove.encoder.get_or_init(|| thread.thread().clone());
         Ok(foxglove)
+    }
+
+    /// Encodes packets until the channels are dropped.
+    fn encode_all(channels: &Weak<Self>, seen: &Receiver<Seen>) {
+        lower_priority();
+        while let Some(foxglove) = channels.upgrade() {
+            seen.try_iter().for_each(|seen| foxglove.encode(&seen));
+            let is_idle = foxglove.subscriptions.load(Ordering::Acquire) == 0;
+            drop(foxglove);
+            match is_idle {
+                true => thread::park(),
+                false => thread::sleep(PACKETS_EVERY),
+            }
+        }
+    }
+
+    fn wake(&self) {
+        if let Some(encoder) = self.encoder.get() {
+            encoder.unpark();
+        }
     }
 
     /// Encodes a packet for the clients that have subscribed to its channel.
@@ -211,6 +243,7 @@ impl Foxglove {
                     if subscriptions.insert(channel_id, id).is_none() {
                         channel.subscribers.fetch_add(1, Ordering::AcqRel);
                         self.subscriptions.fetch_add(1, Ordering::AcqRel);
+                        self.wake();
                     }
                 }
             }
@@ -254,16 +287,8 @@ impl Foxglove {
         }
         let mut reported = Instant::now();
         while !stops.load(Ordering::Acquire) {
-            let first = waiting.recv_timeout(Duration::from_millis(20));
-            for encoded in first.into_iter().chain(waiting.try_iter().take(OUTBOX)) {
-                let id = lock(&client.subscriptions).get(&encoded.channel).copied();
-                let Some(id) = id else { continue };
-                let mut message = vec![MESSAGE_DATA];
-                message.extend(id.to_le_bytes());
-                message.extend(encoded.log_time.to_le_bytes());
-                message.extend(&encoded.bytes);
-                socket.send_bytes(message)?;
-            }
+            let encoded = waiting.try_iter().take(OUTBOX);
+            socket.send_all(encoded.filter_map(|encoded| client.message(&encoded)))?;
             if reported.elapsed() >= REPORTS_EVERY {
                 reported = Instant::now();
                 let lost = self.losses(client);
@@ -271,7 +296,7 @@ impl Foxglove {
                     socket.send_text(&status(1, &format!("{lost} messages were lost")))?;
                 }
             }
-            while let Some(received) = socket.receive(Duration::from_millis(1))? {
+            if let Some(received) = socket.receive(SENDS_EVERY)? {
                 let Received::Text(text) = received else { continue };
                 if let Err(reason) = self.follow(client, &text) {
                     socket.send_text(&status(2, &reason))?;
@@ -279,6 +304,18 @@ impl Foxglove {
             }
         }
         Ok(())
+    }
+}
+
+impl Client {
+    /// The message with `encoded`; `None` if the client has ended the subscription.
+    fn message(&self, encoded: &Encoded) -> Option<Message> {
+        let id = *lock(&self.subscriptions).get(&encoded.channel)?;
+        let mut bytes = vec![MESSAGE_DATA];
+        bytes.extend(id.to_le_bytes());
+        bytes.extend(encoded.log_time.to_le_bytes());
+        bytes.extend(&encoded.bytes);
+        Some(Message::binary(bytes))
     }
 }
 
@@ -308,6 +345,12 @@ impl Observer for Foxglove {
 
     fn holds(&self, _: &str, _: &str) -> usize {
         HELD
+    }
+}
+
+impl Drop for Foxglove {
+    fn drop(&mut self) {
+        self.wake();
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! An observer puts shares of packets into a queue while a page is open; a thread of its own turns
 //! them into messages, and each page has a queue of its own. What is full loses packets, which the page
-//! is told, and never holds up the graph.
+//! is told, and never holds up the graph. While a page is open, threads of the view look into their queues
+//! at intervals: nodes would otherwise wake them with every packet.
 
 use std::{
     any::Any,
@@ -10,20 +11,20 @@ use std::{
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering},
-        mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel},
+        mpsc::{Receiver, SyncSender, sync_channel},
     },
-    thread,
+    thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
 
-use afferent_engine::{Failure, Observer};
+use afferent_engine::{Failure, Observer, lower_priority};
 use afferent_graph::{Field, Packet, PortKind, Timestamp};
 use afferent_messages::{AudioBlock, Image, SceneUpdate};
 use afferent_nodes_vision::JpegWriter;
 use afferent_nodes_web::LiveView;
 use afferent_record::Waterfall;
 use afferent_spec::CheckedGraph;
-use afferent_web::{Request, Socket};
+use afferent_web::{Message, Request, Socket, SocketClosed};
 use serde_json::{Value, json};
 
 use crate::processes::ReadFigures;
@@ -35,6 +36,10 @@ pub(crate) const ADDRESS: &str = afferent_nodes_web::Web::BIND;
 const QUEUE: usize = 256;
 /// Messages that may wait for a page.
 const OUTBOX: usize = 512;
+/// Time between two looks of the view into its queue.
+const PACKETS_EVERY: Duration = Duration::from_millis(20);
+/// Time between two sends to a page.
+const SENDS_EVERY: Duration = Duration::from_millis(25);
 /// Time between two messages with figures.
 const FIGURES_EVERY: Duration = Duration::from_millis(500);
 /// Longest wait for the figures of threads that are in a call.
@@ -61,6 +66,7 @@ pub(crate) struct Live {
     figures: OnceLock<ReadFigures>,
     waterfall: Option<Arc<Waterfall>>,
     has_ended: AtomicBool,
+    thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 /// An output of the graph.
@@ -82,13 +88,8 @@ struct Seen {
 /// Queue of a page.
 struct Page {
     number: usize,
-    outbox: SyncSender<Arc<Message>>,
+    outbox: SyncSender<Message>,
     lost: Arc<AtomicU64>,
-}
-
-enum Message {
-    Text(String),
-    Bytes(Vec<u8>),
 }
 
 impl Live {
@@ -118,11 +119,13 @@ impl Live {
             figures: OnceLock::new(),
             waterfall,
             has_ended: AtomicBool::new(false),
+            thread: Mutex::default(),
         });
         let shown = live.clone();
-        thread::Builder::new()
+        let thread = thread::Builder::new()
             .name("live view".to_owned())
             .spawn(move || Showing::new(shown, names).run(&seen))?;
+        *lock(&live.thread) = Some(thread);
         Ok(live)
     }
 
@@ -135,15 +138,24 @@ impl Live {
     /// Shows the last figures, and ends the thread of the view.
     pub(crate) fn end(&self) {
         self.has_ended.store(true, Ordering::Release);
+        self.wake();
+        // A panic of the thread was reported by it.
+        drop(lock(&self.thread).take().map(JoinHandle::join));
+    }
+
+    /// Wakes the thread of the view, which waits as long as there is no page.
+    fn wake(&self) {
+        if let Some(thread) = &*lock(&self.thread) {
+            thread.thread().unpark();
+        }
     }
 
     fn pages(&self) -> MutexGuard<'_, Vec<Page>> {
-        self.pages.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.pages)
     }
 
     /// Sends `message` to every page that keeps up.
-    fn tell(&self, message: Message) {
-        let message = Arc::new(message);
+    fn tell(&self, message: &Message) {
         for page in self.pages().iter() {
             if page.outbox.try_send(message.clone()).is_err() {
                 page.lost.fetch_add(1, Ordering::Relaxed);
@@ -152,8 +164,12 @@ impl Live {
     }
 
     fn tell_json(&self, value: &Value) {
-        self.tell(Message::Text(value.to_string()));
+        self.tell(&Message::text(value.to_string()));
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Least time between two packets of an output of type `ty` that pages see. Those between are skipped:
@@ -262,21 +278,23 @@ impl Showing {
     }
 
     fn run(mut self, seen: &Receiver<Seen>) {
+        lower_priority();
         let mut next = Instant::now();
         loop {
-            let left = next.saturating_duration_since(Instant::now());
-            match seen.recv_timeout(left) {
-                Ok(seen) => self.packet(&seen),
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return,
+            let mut has_ended = self.live.has_ended.load(Ordering::Acquire);
+            match self.live.watching.load(Ordering::Acquire) {
+                0 if !has_ended => thread::park(),
+                _ => thread::sleep(PACKETS_EVERY),
             }
-            if Instant::now() >= next {
+            has_ended |= self.live.has_ended.load(Ordering::Acquire);
+            // Packets that come meanwhile wait for the next time.
+            seen.try_iter().take(QUEUE).for_each(|seen| self.packet(&seen));
+            if has_ended || Instant::now() >= next {
                 next = Instant::now() + FIGURES_EVERY;
-                let has_ended = self.live.has_ended.load(Ordering::Acquire);
                 self.figures();
-                if has_ended {
-                    return;
-                }
+            }
+            if has_ended {
+                return;
             }
         }
     }
@@ -316,7 +334,8 @@ impl Showing {
             if let Ok(file) = self.jpeg.write(image) {
                 let name = format!("{node}.{port}");
                 let length = u16::try_from(name.len()).unwrap_or(u16::MAX).to_le_bytes();
-                self.live.tell(Message::Bytes([&length, name.as_bytes(), &file].concat()));
+                let bytes = [&length, name.as_bytes(), &file].concat();
+                self.live.tell(&Message::binary(bytes));
             }
             return;
         }
@@ -370,28 +389,27 @@ impl LiveView for Live {
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         self.pages().push(Page { number, outbox, lost: lost.clone() });
         self.watching.fetch_add(1, Ordering::AcqRel);
-        while !stops.load(Ordering::Acquire) && forward(&waiting, &lost, &mut socket) {}
+        self.wake();
+        lower_priority();
+        // What came last is sent, too.
+        while forward(&waiting, &lost, &mut socket).is_ok() && !stops.load(Ordering::Acquire) {}
         self.watching.fetch_sub(1, Ordering::AcqRel);
         self.pages().retain(|page| page.number != number);
         socket.close("the graph has ended");
     }
 }
 
-/// Sends what waits for a page; returns false if it has gone.
-fn forward(waiting: &Receiver<Arc<Message>>, lost: &AtomicU64, socket: &mut Socket) -> bool {
-    let first = waiting.recv_timeout(Duration::from_millis(50));
-    for message in first.into_iter().chain(waiting.try_iter()) {
-        let sent = match &*message {
-            Message::Text(text) => socket.send_text(text),
-            Message::Bytes(bytes) => socket.send_bytes(bytes.clone()),
-        };
-        if sent.is_err() {
-            return false;
-        }
-    }
-    let count = lost.swap(0, Ordering::Relaxed);
-    if count > 0 && socket.send_text(&json!({"lost": {"count": count}}).to_string()).is_err() {
-        return false;
-    }
-    socket.receive(Duration::from_millis(1)).is_ok()
+/// Waits, and sends what a page has waiting.
+fn forward(
+    waiting: &Receiver<Message>,
+    lost: &AtomicU64,
+    socket: &mut Socket,
+) -> Result<(), SocketClosed> {
+    // Pages say nothing; this notices that one has gone.
+    socket.receive(SENDS_EVERY)?;
+    let lost = match lost.swap(0, Ordering::Relaxed) {
+        0 => None,
+        count => Some(Message::text(json!({"lost": {"count": count}}).to_string())),
+    };
+    socket.send_all(waiting.try_iter().take(OUTBOX).chain(lost))
 }

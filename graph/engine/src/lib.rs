@@ -59,3 +59,4 @@ pub use run::{
 pub use scheduler::opener::Opener;
 pub use session::{Session, run};
 pub use supervision::{Restarts, interrupt::InterruptHandle, stop::StopHandle};
+pub use sys::thread_schedule::lower_priority;

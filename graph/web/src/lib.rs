@@ -16,3 +16,4 @@ mod socket;
 pub use request::Request;
 pub use server::{Page, Server, Site};
 pub use socket::{Received, Socket, SocketClosed};
+pub use tungstenite::Message;

@@ -56,6 +56,20 @@ impl Socket {
         Ok(Self { socket: WebSocket::from_raw_socket(stream, role, Some(config)) })
     }
 
+    /// Sends messages with as few writes as their length allows.
+    ///
+    /// # Errors
+    /// As [`Socket::send_text`].
+    pub fn send_all(
+        &mut self,
+        messages: impl IntoIterator<Item = Message>,
+    ) -> Result<(), SocketClosed> {
+        for message in messages {
+            self.socket.write(message).map_err(closed)?;
+        }
+        self.socket.flush().map_err(closed)
+    }
+
     /// Sends a text.
     ///
     /// # Errors

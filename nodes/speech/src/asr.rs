@@ -4,9 +4,9 @@ mod ctc;
 pub(crate) mod hearing;
 pub(crate) mod moonshine;
 mod pause;
-mod recognizer;
-mod segments;
-mod transcripts;
+pub(crate) mod recognizer;
+pub(crate) mod segments;
+pub(crate) mod transcripts;
 pub(crate) mod transducer;
 pub(crate) mod voxtral;
 pub(crate) mod whisper;
@@ -20,8 +20,15 @@ use afferent_graph::{
 use afferent_messages::{AudioBlock, SpeechEvent, SpeechEventKind, Transcript};
 
 use self::{
-    ctc::Ctc, hearing::Hearing, moonshine::Moonshine, recognizer::Recognizer, segments::Segments,
-    transcripts::Transcripts, transducer::Transducer, voxtral::Voxtral, whisper::Whisper,
+    ctc::Ctc,
+    hearing::Hearing,
+    moonshine::Moonshine,
+    recognizer::Recognizer,
+    segments::{Limits, Segments},
+    transcripts::Transcripts,
+    transducer::Transducer,
+    voxtral::Voxtral,
+    whisper::Whisper,
 };
 use crate::{
     programs::{Programs, reject_set},
@@ -136,6 +143,10 @@ ports! {
 }
 
 impl Asr {
+    pub(crate) fn new(recognizer: Box<dyn Recognizer>) -> Self {
+        Self { recognizer, transcripts: Transcripts::default(), next_at: None }
+    }
+
     /// Ends the utterance at the end of its audio. If the next audio begins earlier, at `next`,
     /// time has restarted; the transcript then has the timestamp `next`, since timestamps must not
     /// decrease.
@@ -176,8 +187,7 @@ impl Node for Asr {
     }
 
     fn open(params: AsrParams, cx: &OpenCx) -> Result<Self, NodeError> {
-        let recognizer = open_recognizer(&params, cx)?;
-        Ok(Self { recognizer, transcripts: Transcripts::default(), next_at: None })
+        Ok(Self::new(open_recognizer(&params, cx)?))
     }
 
     fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
@@ -247,11 +257,16 @@ fn open_recognizer(params: &AsrParams, cx: &OpenCx) -> Result<Box<dyn Recognizer
         _ => reject_set(&[language, task], &reason)?,
     }
     let language = params.language.as_deref();
+    let limits = Limits {
+        silence: params.silence,
+        max_utterance: params.max_utterance,
+        update: params.partials.then_some(params.update),
+    };
     Ok(match kind {
-        "a transducer" => Box::new(Segments::new(Transducer::open(programs)?, params)),
+        "a transducer" => Box::new(Segments::new(Transducer::open(programs)?, limits)),
         "Voxtral Realtime" => Box::new(Voxtral::open(programs, params)?),
-        "Voxtral" => Box::new(Segments::new(Hearing::open(programs, language)?, params)),
-        "Moonshine" => Box::new(Segments::new(Moonshine::open(programs)?, params)),
-        _ => Box::new(Segments::new(Whisper::open(programs, language, params.task)?, params)),
+        "Voxtral" => Box::new(Segments::new(Hearing::open(programs, language)?, limits)),
+        "Moonshine" => Box::new(Segments::new(Moonshine::open(programs)?, limits)),
+        _ => Box::new(Segments::new(Whisper::open(programs, language, params.task)?, limits)),
     })
 }

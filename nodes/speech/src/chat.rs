@@ -1,9 +1,8 @@
 //! Language model of a dialogue, on a server.
 
 mod events;
-mod request;
 
-use std::{collections::VecDeque, env, path::PathBuf, sync::mpsc::TryRecvError, time::Duration};
+use std::{collections::VecDeque, path::PathBuf, sync::mpsc::TryRecvError, time::Duration};
 
 use afferent_graph::{Cx, Node, NodeError, OpenCx, Port, Timestamp, Weight, params, ports};
 use afferent_messages::{Played, Text, ToolMessage, Word};
@@ -12,9 +11,9 @@ use serde_json::{Map, Value, json};
 use crate::{
     heard_words::{HeardWords, first_words},
     llm::History,
+    server::{Arrival, Body, Endpoint, POLL, Request},
 };
-use events::{CallPart, Event};
-use request::{Arrival, Endpoint, Request};
+use events::{CallPart, Event, read_events};
 
 params! {
     /// Settings of [`Chat`].
@@ -67,7 +66,7 @@ pub struct Chat {
     tools: Option<Value>,
     turns: VecDeque<Turn>,
     /// Present request, and the time by which it must bring something.
-    asking: Option<(Request, Timestamp)>,
+    asking: Option<(Request<Event>, Timestamp)>,
     /// Calls of the present answer, as far as they have arrived.
     calls: Vec<CallPart>,
     /// Calls whose results are awaited, and until when.
@@ -89,9 +88,6 @@ struct Turn {
 
 /// Most consecutive answers with calls: more are taken for a loop.
 const MAX_ROUNDS: u32 = 8;
-
-/// Time between two looks for parts of the answer.
-const POLL: Duration = Duration::from_millis(5);
 
 ports! {
     impl Chat {
@@ -170,12 +166,10 @@ impl Chat {
         if let Some(tools) = &self.tools {
             body.insert("tools".to_owned(), tools.clone());
         }
-        let request = Request::start(self.endpoint.clone(), Value::Object(body).to_string());
-        let request = request.map_err(|error| NodeError::Payload(format!("no thread: {error}")))?;
+        let body = Body::json(&Value::Object(body));
+        let request = Request::start(self.endpoint.clone(), body, read_events)?;
         self.calls.clear();
-        // Each attempt has its own limit.
-        let attempts = self.params.retries + 1;
-        self.asking = Some((request, cx.now() + self.params.timeout * (attempts + 1)));
+        self.asking = Some((request, cx.now() + self.endpoint.patience()));
         cx.wake_at(cx.now() + POLL);
         Ok(())
     }
@@ -184,7 +178,7 @@ impl Chat {
     fn take(&mut self, cx: &mut Cx<'_>) {
         while let Some((request, until)) = &mut self.asking {
             match request.arrivals.try_recv() {
-                Ok(Arrival::Event(Event::Text(text))) => {
+                Ok(Arrival::Part(Event::Text(text))) => {
                     *until = cx.now() + self.params.timeout;
                     let turn = self.turn();
                     if let Some(last) = self.turns.back_mut() {
@@ -192,11 +186,11 @@ impl Chat {
                     }
                     cx.send(Self::ANSWER, Text { turn, text, is_last: false });
                 }
-                Ok(Arrival::Event(Event::Calls(parts))) => {
+                Ok(Arrival::Part(Event::Calls(parts))) => {
                     *until = cx.now() + self.params.timeout;
                     parts.into_iter().for_each(|part| add(&mut self.calls, part));
                 }
-                Ok(Arrival::Event(Event::End)) => self.end(cx),
+                Ok(Arrival::End) => self.end(cx),
                 Ok(Arrival::Failed(reason)) => {
                     tracing::warn!("{reason}");
                     self.apologize(cx);
@@ -327,30 +321,13 @@ impl Node for Chat {
             cx.needs("history", &[Self::WORDS.name()], "tts")?;
             cx.needs("history", &[Self::PLAYED.name()], "speaker")?;
         }
-        let wrong = |name: &'static str, reason: String| NodeError::InvalidParam {
-            name: name.into(),
-            reason,
-        };
-        if !cfg!(feature = "tls") && params.url.starts_with("https:") {
-            let reason = "https needs a build with the feature `tls`".to_owned();
-            return Err(wrong("url", reason));
-        }
-        if !params.url.starts_with("http:") && !params.url.starts_with("https:") {
-            let reason = format!("{:?} is no address such as http://127.0.0.1:8000/v1", params.url);
-            return Err(wrong("url", reason));
-        }
-        let key = params.key_env.as_ref().map(|name| {
-            let key = env::var(name).ok().filter(|key| !key.is_empty());
-            key.ok_or_else(|| {
-                wrong("key_env", format!("the environment variable {name} is not set"))
-            })
-        });
-        let endpoint = Endpoint {
-            url: format!("{}/chat/completions", params.url.trim_end_matches('/')),
-            key: key.transpose()?,
-            timeout: params.timeout,
-            retries: params.retries,
-        };
+        let endpoint = Endpoint::new(
+            &params.url,
+            "/chat/completions",
+            params.key_env.as_deref(),
+            params.timeout,
+            params.retries,
+        )?;
         let tools = params.tools.as_ref().map(read_tools).transpose()?;
         Ok(Self {
             params,
@@ -404,59 +381,24 @@ impl Node for Chat {
 
 #[cfg(test)]
 mod tests {
-    use std::{
-        io::{BufRead, BufReader, Read, Write},
-        net::TcpListener,
-        sync::{Arc, Mutex},
-        thread,
-    };
+    use std::thread;
 
     use afferent_graph::{NodeBench, Packet, ParamValue, ParamValues, Params};
 
     use super::*;
-
-    /// A server that gives these answers, one for each request, and keeps the bodies of the requests.
-    fn server(answers: Vec<String>) -> (String, Arc<Mutex<Vec<Value>>>) {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let url = format!("http://{}/v1", listener.local_addr().unwrap());
-        let bodies = Arc::new(Mutex::new(Vec::new()));
-        let kept = bodies.clone();
-        thread::spawn(move || {
-            for answer in answers {
-                let (mut stream, _) = listener.accept().unwrap();
-                let mut reader = BufReader::new(stream.try_clone().unwrap());
-                let (mut length, mut line) = (0, String::new());
-                while reader.read_line(&mut line).unwrap() > 2 {
-                    if let Some(value) = line.to_lowercase().strip_prefix("content-length:") {
-                        length = value.trim().parse().unwrap();
-                    }
-                    line.clear();
-                }
-                let mut body = vec![0; length];
-                reader.read_exact(&mut body).unwrap();
-                kept.lock().unwrap().push(serde_json::from_slice(&body).unwrap());
-                stream.write_all(answer.as_bytes()).unwrap();
-            }
-        });
-        (url, bodies)
-    }
+    use crate::server::testing::{answered, failed, server};
 
     /// An answer in these parts.
-    fn streamed(deltas: &[Value]) -> String {
+    fn streamed(deltas: &[Value]) -> Vec<u8> {
         let events = deltas.iter().map(|delta| {
             format!("data: {}\n\n", json!({"choices": [{"delta": delta, "index": 0}]}))
         });
-        let head =
-            "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n";
-        format!("{head}{}data: [DONE]\n\n", events.collect::<String>())
+        let events = format!("{}data: [DONE]\n\n", events.collect::<String>());
+        answered("text/event-stream", events.as_bytes())
     }
 
-    fn failed(status: &str, message: &str) -> String {
-        let body = json!({"error": {"message": message}}).to_string();
-        format!(
-            "HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
-            body.len()
-        )
+    fn read(body: &[u8]) -> Value {
+        serde_json::from_slice(body).unwrap()
     }
 
     fn open(url: &str, more: &[(&str, &str)]) -> Result<NodeBench<Chat>, NodeError> {
@@ -509,11 +451,11 @@ mod tests {
         assert_eq!((answer(&sent).as_str(), sent.len()), ("it is noon.", 3));
         let sent = bench.call(Chat::TEXT, Timestamp(0), ask(2, "say it again")).unwrap();
         assert_eq!(answer(&rest(&mut bench, sent)), "again");
-        let bodies = bodies.lock().unwrap();
+        let body = read(&bodies.lock().unwrap()[1]);
         let roles: Vec<_> =
-            bodies[1]["messages"].as_array().unwrap().iter().map(|m| m["role"].clone()).collect();
+            body["messages"].as_array().unwrap().iter().map(|m| m["role"].clone()).collect();
         assert_eq!(roles, ["system", "user", "assistant", "user"]);
-        assert_eq!((&bodies[1]["model"], &bodies[1]["stream"]), (&json!("small"), &json!(true)));
+        assert_eq!((&body["model"], &body["stream"]), (&json!("small"), &json!(true)));
     }
 
     #[test]
@@ -534,8 +476,8 @@ mod tests {
         let result = ToolMessage { turn: 1, tool: "light".into(), json: "{\"ok\":true}".into() };
         let sent = bench.call(Chat::RESULTS, Timestamp(1), result).unwrap();
         assert_eq!(answer(&rest(&mut bench, sent)), "done.");
-        let last =
-            bodies.lock().unwrap()[1]["messages"].as_array().unwrap().last().unwrap().clone();
+        let body = read(&bodies.lock().unwrap()[1]);
+        let last = body["messages"].as_array().unwrap().last().unwrap();
         assert_eq!((&last["role"], &last["tool_call_id"]), (&json!("tool"), &json!("c1")));
     }
 
@@ -569,8 +511,8 @@ mod tests {
         bench.cancel(Timestamp(2)).unwrap();
         let sent = bench.call(Chat::TEXT, Timestamp(3), ask(2, "go on")).unwrap();
         rest(&mut bench, sent);
-        let bodies = bodies.lock().unwrap();
-        assert_eq!(bodies[1]["messages"][1], json!({"role": "assistant", "content": "one two"}));
+        let body = read(&bodies.lock().unwrap()[1]);
+        assert_eq!(body["messages"][1], json!({"role": "assistant", "content": "one two"}));
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! | [`Vad`] | voice activity detection |
 //! | [`WakeWord`] | detects wake words and spoken commands |
 //! | [`Asr`] | speech recognition: CTC, Whisper, Parakeet, Voxtral, Moonshine |
-//! | [`Chat`] | answers user text with a language model on a server |
+//! | [`Chat`], [`Transcribe`], [`Speak`] | answers user text, recognizes speech and speaks by a server |
 //! | [`ClassifyText`] | tells the classes of texts |
 //! | [`Diarize`] | turns of speakers: Sortformer |
 //! | [`SpeakerLabels`] | speakers of the words of transcripts |
@@ -18,7 +18,7 @@
 //! Begin with `vad.rs`. `recurrent.rs` runs models with a state, `programs.rs` models
 //! of several programs, `seq2seq.rs` decoders of rows of an encoder; `mel.rs` computes features,
 //! `text_encoder.rs` runs models such as BERT;
-//! `contracts.rs` tells the node for a model;
+//! `contracts.rs` tells the node for a model; `server.rs` sends requests to servers;
 //! `heard_words.rs` counts the words of an answer that were played.
 //!
 //! To add a node, write `src/<node>.rs` and add its lines below.
@@ -39,8 +39,11 @@ mod programs;
 mod recurrent;
 mod script;
 mod seq2seq;
+mod server;
+mod speak;
 mod speaker_labels;
 mod text_encoder;
+mod transcribe;
 mod translate;
 mod tts;
 mod vad;
@@ -57,7 +60,9 @@ pub use fake_asr::{FakeAsr, FakeAsrParams, Listen};
 pub use fake_llm::{FakeLlm, FakeLlmParams};
 pub use fake_tts::{FakeTts, FakeTtsParams};
 pub use llm::{ChatParts, Llm, LlmParams, cache_of};
+pub use speak::{Speak, SpeakParams};
 pub use speaker_labels::{SpeakerLabels, SpeakerLabelsParams};
+pub use transcribe::{Transcribe, TranscribeParams};
 pub use translate::{Translate, TranslateParams};
 pub use tts::{Clause, ClauseEnd, SpokenWord, Tts, TtsParams, TtsPhonemizer, Utterance, Voice};
 pub use vad::{Vad, VadParams};
@@ -74,7 +79,9 @@ pub const NODES: &[NodeEntry] = &[
     NodeDef::of::<FakeLlm>,
     NodeDef::of::<FakeTts>,
     NodeDef::of::<Llm>,
+    NodeDef::of::<Speak>,
     NodeDef::of::<SpeakerLabels>,
+    NodeDef::of::<Transcribe>,
     NodeDef::of::<Translate>,
     NodeDef::of::<Tts>,
     NodeDef::of::<Vad>,

@@ -19,7 +19,8 @@ use crate::{process::afferent_run, table::Table, timing::median};
 ///
 /// Runs a graph of sound and images in real time: without the view, with the view and no page, with a
 /// page, with a client that reads nothing, and with 20 pages, in turn. Prints the latency of its two
-/// paths, and the ratio to the run of the same round without the view.
+/// paths, and the ratio to the run of the same round without the view. The clients, which in use are on
+/// other machines, run at low priority.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
     /// `afferent`; the default is the program next to this one.
@@ -32,7 +33,7 @@ pub(crate) struct Options {
     #[arg(long, default_value_t = 5)]
     rounds: usize,
     /// Duration of each run, in seconds.
-    #[arg(long, default_value_t = 8)]
+    #[arg(long, default_value_t = 10)]
     seconds: u64,
 }
 
@@ -159,6 +160,8 @@ fn connect(child: &mut Child, port: u16, clients: Clients) -> Result<Vec<thread:
         .map(|_| {
             let mut socket = handshake(child, port)?;
             Ok(thread::spawn(move || {
+                // Pages are on other machines.
+                afferent_engine::lower_priority();
                 if !reads {
                     // Until the graph has ended and the socket with it.
                     while socket.send(Message::Ping(Bytes::new())).is_ok() {

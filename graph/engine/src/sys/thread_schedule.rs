@@ -2,8 +2,8 @@
 
 use afferent_spec::Schedule;
 use thread_priority::{
-    RealtimeThreadSchedulePolicy, ThreadPriority, ThreadPriorityValue, ThreadSchedulePolicy,
-    set_thread_priority_and_policy, thread_native_id,
+    NormalThreadSchedulePolicy, RealtimeThreadSchedulePolicy, ThreadPriority, ThreadPriorityValue,
+    ThreadSchedulePolicy, set_thread_priority_and_policy, thread_native_id,
 };
 
 /// Schedules the calling thread, which runs the node `name`. Returns the settings that this machine
@@ -47,6 +47,20 @@ fn set_priority(priority: u8) -> Result<(), String> {
     set.map_err(|error| format!("{error:?}"))
 }
 
+/// Priority of threads beside the graph, from 0 to 99; others have about 50. On Linux, it is a niceness of 9.
+const LOW: u8 = 25;
+
+/// Lets other threads run before the calling one when the processors are busy: for work beside the graph,
+/// such as showing it.
+pub fn lower_priority() {
+    let policy = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Other);
+    if let Ok(value) = ThreadPriorityValue::try_from(LOW) {
+        let low = ThreadPriority::Crossplatform(value);
+        // A system that refuses shares its processors evenly.
+        let _ = set_thread_priority_and_policy(thread_native_id(), low, policy);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -57,5 +71,22 @@ mod tests {
         let refused = apply(&schedule, "eye");
         assert!(refused[0].starts_with("node eye: there is no processor 4096"), "{refused:?}");
         assert!(apply(&Schedule::default(), "eye").is_empty());
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn work_beside_the_graph_is_nice() {
+        let nice = || {
+            let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
+            // Fields after the name of the thread begin with the third.
+            let (_, fields) = stat.rsplit_once(") ").unwrap();
+            fields.split(' ').nth(16).unwrap().parse::<i32>().unwrap()
+        };
+        let thread = std::thread::spawn(move || {
+            let before = nice();
+            lower_priority();
+            nice() - before
+        });
+        assert_eq!(thread.join().unwrap(), 9);
     }
 }

@@ -8,7 +8,7 @@ use afferent_messages::SampleRate;
 use super::transcripts::Transcripts;
 
 /// Recognizer of a continuous stream of audio, with the models of one kind.
-pub(super) trait Recognizer: Send {
+pub(crate) trait Recognizer: Send {
     /// Sample rate of the audio.
     fn rate(&self) -> SampleRate;
 

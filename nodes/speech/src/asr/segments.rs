@@ -1,11 +1,11 @@
-//! Models that read whole utterances: Whisper, Parakeet, and language models that hear.
+//! Models that read whole utterances: Whisper, Parakeet, language models that hear, and those of servers.
 
 use std::time::Duration;
 
 use afferent_graph::{Cx, NodeError, Timestamp};
 use afferent_messages::{AudioBlock, HeardWord, SampleRate, Transcript};
 
-use super::{AsrParams, pause::PauseDetector, recognizer::Recognizer, transcripts::Transcripts};
+use super::{pause::PauseDetector, recognizer::Recognizer, transcripts::Transcripts};
 
 /// Audio before the start of speech that belongs to the utterance.
 const LEAD_IN: Duration = Duration::from_millis(300);
@@ -19,7 +19,7 @@ const CUT_WINDOW: Duration = Duration::from_millis(200);
 const MAX_DELAY: u32 = 2;
 
 /// Model that recognizes an utterance at once.
-pub(super) trait SegmentModel: Send {
+pub(crate) trait SegmentModel: Send {
     /// Sample rate of the audio.
     fn rate(&self) -> SampleRate;
 
@@ -37,23 +37,23 @@ pub(super) trait SegmentModel: Send {
 
 /// Words of an utterance.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Recognized {
-    pub(super) words: Vec<SegmentWord>,
+pub(crate) struct Recognized {
+    pub(crate) words: Vec<SegmentWord>,
     /// ISO 639-1 code; empty if it is not known.
-    pub(super) language: String,
+    pub(crate) language: String,
 }
 
 /// Word with its time from the start of the utterance.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct SegmentWord {
-    pub(super) text: String,
-    pub(super) start: Duration,
-    pub(super) end: Duration,
+pub(crate) struct SegmentWord {
+    pub(crate) text: String,
+    pub(crate) start: Duration,
+    pub(crate) end: Duration,
 }
 
 /// Words of `text` from `start` to `end` in seconds, split at spaces. Their times divide the duration by
 /// their letters.
-pub(super) fn spread_words(text: &str, start: f64, end: f64) -> Vec<SegmentWord> {
+pub(crate) fn spread_words(text: &str, start: f64, end: f64) -> Vec<SegmentWord> {
     let letters = |text: &str| text.chars().count() + 1;
     let total: usize = text.split_whitespace().map(letters).sum();
     let at = |letters: usize| {
@@ -70,14 +70,23 @@ pub(super) fn spread_words(text: &str, start: f64, end: f64) -> Vec<SegmentWord>
     words
 }
 
+/// Limits of utterances.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    /// Silence that ends an utterance.
+    pub(crate) silence: Duration,
+    /// Longest utterance.
+    pub(crate) max_utterance: Duration,
+    /// Least audio between two partial transcripts; `None` for no partial transcripts.
+    pub(crate) update: Option<Duration>,
+}
+
 /// Recognizer with a model of whole utterances. Collects the audio of an utterance, and runs the model
 /// at its end, and before that for partial transcripts.
-pub(super) struct Segments<M> {
+pub(crate) struct Segments<M> {
     model: M,
-    silence: Duration,
+    limits: Limits,
     max_samples: usize,
-    update: Duration,
-    partials: bool,
     /// Audio of the utterance, or the last audio before it.
     audio: Vec<f32>,
     /// Timestamp of the first sample of `audio`.
@@ -94,14 +103,12 @@ pub(super) struct Segments<M> {
 }
 
 impl<M: SegmentModel> Segments<M> {
-    pub(super) fn new(model: M, params: &AsrParams) -> Self {
+    pub(crate) fn new(model: M, limits: Limits) -> Self {
         let rate = model.rate();
-        let max_samples = rate.samples(params.max_utterance.min(model.max_len())).max(1);
+        let max_samples = rate.samples(limits.max_utterance.min(model.max_len())).max(1);
         Self {
-            silence: params.silence,
+            limits,
             max_samples,
-            update: params.update,
-            partials: params.partials,
             audio: Vec::new(),
             audio_at: Timestamp::ZERO,
             pauses: PauseDetector::new(rate),
@@ -155,11 +162,12 @@ impl<M: SegmentModel> Segments<M> {
     fn send_partial(
         &mut self,
         cx: &mut Cx<'_>,
+        update: Duration,
         transcripts: &mut Transcripts,
     ) -> Result<(), NodeError> {
         self.updated = self.audio.len();
         let at = self.end();
-        if cx.now().since(at) > self.update * MAX_DELAY {
+        if cx.now().since(at) > update * MAX_DELAY {
             return Ok(());
         }
         let mut found = self.model.recognize(cx, &self.audio, false)?;
@@ -194,7 +202,7 @@ impl<M: SegmentModel> Segments<M> {
             }
             self.begin();
         }
-        if self.silent_for >= self.silence {
+        if self.silent_for >= self.limits.silence {
             let at = self.end();
             self.finish(cx, self.audio.len(), at, transcripts)?;
             self.is_waiting = true;
@@ -202,8 +210,10 @@ impl<M: SegmentModel> Segments<M> {
             let len = quietest(&self.audio, rate);
             let at = self.audio_at + rate.duration(len);
             self.finish(cx, len, at, transcripts)?;
-        } else if self.partials && self.audio.len() - self.updated >= rate.samples(self.update) {
-            self.send_partial(cx, transcripts)?;
+        } else if let Some(update) = self.limits.update
+            && self.audio.len() - self.updated >= rate.samples(update)
+        {
+            self.send_partial(cx, update, transcripts)?;
         }
         Ok(())
     }

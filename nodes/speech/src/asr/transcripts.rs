@@ -7,7 +7,7 @@ use super::Asr;
 
 /// Sends transcripts, and numbers the utterances.
 #[derive(Debug, Default)]
-pub(super) struct Transcripts {
+pub(crate) struct Transcripts {
     utterance: u64,
     /// Words of the last partial transcript of the utterance.
     sent: Vec<HeardWord>,
