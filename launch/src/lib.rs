@@ -39,6 +39,7 @@ mod run;
 mod serve;
 mod table;
 mod test;
+mod tls;
 mod top;
 mod up;
 
@@ -71,7 +72,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     /// Run a graph until its sources end or Ctrl-C stops it
-    Run(run::RunArgs),
+    Run(Box<run::RunArgs>),
     /// Run a graph again on a recording, on a virtual clock
     Replay(replay::ReplayArgs),
     /// Make one recording of those of the processes of a run

@@ -12,7 +12,7 @@ use std::{
 
 use afferent_engine::{ClockKind, Observer, Report, RunError, RunOptions, Session, Threads};
 use afferent_graph::{ParamValue, SessionStart, read_duration};
-use afferent_nodes_web::Web;
+use afferent_nodes_web::{Web, WebOptions};
 use afferent_record::{RecordOptions, Recorder, TraceFile, Waterfall};
 use afferent_spec::{Checked, CheckedGraph, CheckedNode, FileUse, Origin, counted};
 use anyhow::{Context, bail, ensure};
@@ -28,6 +28,7 @@ use crate::{
     placement::PlacementArgs,
     processes::{NetArgs, Role, Running, Spread},
     serve::{ADDRESS, Figures, bind},
+    tls::identity,
 };
 
 #[derive(Args)]
@@ -85,6 +86,16 @@ pub(crate) struct RunArgs {
     /// several times
     #[arg(long, value_name = "ORIGIN", requires = "live")]
     allow_origin: Vec<String>,
+    /// Serve the page over TLS, as browsers demand for the microphone and the camera of another machine;
+    /// makes a certificate, unless --tls-cert gives one
+    #[arg(long, requires = "live")]
+    tls: bool,
+    /// Certificate of the page, in PEM form
+    #[arg(long, value_name = "FILE", requires_all = ["tls", "tls_key"])]
+    tls_cert: Option<PathBuf>,
+    /// Private key of the certificate, in PEM form
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
     /// Let nodes in Python take changes of their files while the graph runs
     #[arg(long)]
     watch: bool,
@@ -101,6 +112,13 @@ pub(crate) struct RunArgs {
     /// Print events and the summary as JSON lines; logs with a path keep their format
     #[arg(long)]
     json: bool,
+}
+
+impl RunArgs {
+    /// Files of the certificate and of its key.
+    fn tls_files(&self) -> Option<(&Path, &Path)> {
+        self.tls_cert.as_deref().zip(self.tls_key.as_deref())
+    }
 }
 
 pub(crate) fn run(app: App, args: &RunArgs) -> anyhow::Result<ExitCode> {
@@ -134,8 +152,11 @@ pub(crate) fn run(app: App, args: &RunArgs) -> anyhow::Result<ExitCode> {
     let start = clock.session_start();
     let start = spread.as_ref().map_or(Ok(start), |spread| spread.session_start(start))?;
     let app = app.service(start);
-    let bind = args.live.as_deref().unwrap_or(live::ADDRESS);
-    let web = Web::with_origins(bind, args.allow_origin.clone());
+    let web = Web::new(WebOptions {
+        bind: args.live.as_deref().unwrap_or(live::ADDRESS).to_owned(),
+        origins: args.allow_origin.clone(),
+        identity: args.tls.then(|| identity(args.tls_files())).transpose()?,
+    });
     let app = app.service(web.clone());
     let witnesses = Witnesses::new(args, &checked, start, &role)?;
     let options = RunOptions {
@@ -153,10 +174,11 @@ pub(crate) fn run(app: App, args: &RunArgs) -> anyhow::Result<ExitCode> {
     }
     let running =
         Running::start(&app, &checked.graph, options, spread, start, witnesses.waterfall.as_ref())?;
-    if let (Some(live), Some(address)) = (&witnesses.live, page) {
+    if let (Some(live), Some(page)) = (&witnesses.live, page) {
         live.read_figures_by(running.read_figures());
-        log::progress(format_args!("live view at http://{address}/"));
-        log::progress(format_args!("for Foxglove: ws://{address}{}", foxglove::PATH));
+        log::progress(format_args!("live view at {page}/"));
+        let socket = page.replacen("http", "ws", 1);
+        log::progress(format_args!("for Foxglove: {socket}{}", foxglove::PATH));
     }
     let ran = drive(running, listener, is_main);
     let is_recorded = witnesses.finish();

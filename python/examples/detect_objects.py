@@ -33,7 +33,7 @@ with graph.start(virtual=True, streams=["camera.images", "objects.detections"]) 
     found = run.stream("objects.detections").get()
 
 figure, axes = plt.subplots()
-axes.imshow(image.data if image.data.ndim == 3 else image.data, cmap="gray")
+axes.imshow(image.data, cmap="gray")
 for detection in found.detections:
     box, best = detection.bbox, detection.results[0].hypothesis
     corner = (box.center.position.x - box.size_x / 2, box.center.position.y - box.size_y / 2)

@@ -2,19 +2,19 @@
 
 use std::{
     borrow::Cow,
-    io::{self, BufReader, ErrorKind, Read, Write},
-    net::{IpAddr, SocketAddr, TcpListener, TcpStream},
+    io::{self, BufReader, Read, Write},
+    net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket},
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     thread::{self, JoinHandle},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use tungstenite::handshake::derive_accept_key;
 
-use crate::{Request, Socket, request::MAX_HEAD};
+use crate::{Identity, Request, Socket, connection::Connection, request::MAX_HEAD};
 
 /// Largest number of connections at a time.
 const MAX_CONNECTIONS: usize = 64;
@@ -93,6 +93,7 @@ pub struct Server {
 
 struct Shared {
     site: Arc<dyn Site>,
+    identity: Option<Identity>,
     stops: AtomicBool,
     connections: AtomicUsize,
 }
@@ -103,7 +104,19 @@ impl Server {
     /// # Errors
     /// The error of the system.
     pub fn start(address: &str, site: Arc<dyn Site>) -> io::Result<Self> {
-        Self::serve(TcpListener::bind(address)?, site)
+        Self::start_with(address, site, None)
+    }
+
+    /// As [`Server::start`]; over TLS with an identity.
+    ///
+    /// # Errors
+    /// The error of the system.
+    pub fn start_with(
+        address: &str,
+        site: Arc<dyn Site>,
+        identity: Option<Identity>,
+    ) -> io::Result<Self> {
+        Self::listen(TcpListener::bind(address)?, site, identity)
     }
 
     /// Serves the clients of `listener`, and those that have waited before.
@@ -111,9 +124,17 @@ impl Server {
     /// # Errors
     /// The error of the system.
     pub fn serve(listener: TcpListener, site: Arc<dyn Site>) -> io::Result<Self> {
+        Self::listen(listener, site, None)
+    }
+
+    fn listen(
+        listener: TcpListener,
+        site: Arc<dyn Site>,
+        identity: Option<Identity>,
+    ) -> io::Result<Self> {
         let address = listener.local_addr()?;
         let (stops, connections) = (AtomicBool::new(false), AtomicUsize::new(0));
-        let shared = Arc::new(Shared { site, stops, connections });
+        let shared = Arc::new(Shared { site, identity, stops, connections });
         let served = shared.clone();
         let thread = thread::Builder::new().name("web".to_owned()).spawn(move || {
             for stream in listener.incoming() {
@@ -133,6 +154,24 @@ impl Server {
     pub fn address(&self) -> SocketAddr {
         self.address
     }
+
+    /// Address by which others reach the server: of one at all addresses, that of this machine in its
+    /// network.
+    pub fn reachable_address(&self) -> SocketAddr {
+        let mut address = self.address;
+        if let Some(own) = address.ip().is_unspecified().then(network_address).flatten() {
+            address.set_ip(own);
+        }
+        address
+    }
+}
+
+/// Address of this machine in its network; `None` without a network.
+pub(crate) fn network_address() -> Option<IpAddr> {
+    let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
+    // An address for documentation: nothing is sent there.
+    socket.connect("192.0.2.1:9").ok()?;
+    Some(socket.local_addr().ok()?.ip())
 }
 
 impl Drop for Server {
@@ -179,13 +218,14 @@ fn connect(stream: TcpStream, shared: &Arc<Shared>) -> io::Result<()> {
 
 fn answer(stream: TcpStream, shared: &Shared) -> io::Result<()> {
     stream.set_write_timeout(Some(LIMIT))?;
-    let limited = Limited { stream: &stream, end: Instant::now() + LIMIT };
-    let request = Request::read(BufReader::new(limited.take(MAX_HEAD)))?;
+    let mut client = Connection::new(stream, shared.identity.as_ref())?;
+    client.limit_reads(Some(LIMIT))?;
+    let request = Request::read(BufReader::new((&mut client).take(MAX_HEAD)))?;
     let site = &shared.site;
     if request.is_foreign(site.has_any_name(), |origin| site.allows(origin)) {
         let text =
             "requests of other pages are refused; use the address that the program printed\n";
-        return respond(&stream, "403 Forbidden", "text/plain", text.as_bytes());
+        return respond(&mut client, "403 Forbidden", "text/plain", text.as_bytes());
     }
     if let Some(key) = &request.key {
         let accept = derive_accept_key(key.as_bytes());
@@ -197,26 +237,30 @@ fn answer(stream: TcpStream, shared: &Shared) -> io::Result<()> {
             "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
              Sec-WebSocket-Accept: {accept}\r\n{protocol}\r\n"
         );
-        (&stream).write_all(head.as_bytes())?;
-        site.talk(&request, Socket::new(stream)?, &shared.stops);
+        client.write_all(head.as_bytes())?;
+        site.talk(&request, Socket::new(client)?, &shared.stops);
         return Ok(());
     }
     let page = (request.method == "GET").then(|| site.page(&request)).flatten();
     match page {
         Some(Page { status, kind, body: Body::Whole(body) }) => {
-            respond(&stream, status, kind, &body)
+            respond(&mut client, status, kind, &body)
         }
         Some(Page { status, kind, body: Body::Stream(write) }) => {
-            (&stream).write_all(head(status, kind, "").as_bytes())?;
-            write(&mut &stream, &shared.stops)
+            client.write_all(head(status, kind, "").as_bytes())?;
+            write(&mut client, &shared.stops)?;
+            client.close();
+            Ok(())
         }
-        None => respond(&stream, "404 Not Found", "text/plain", b"there is no such page\n"),
+        None => respond(&mut client, "404 Not Found", "text/plain", b"there is no such page\n"),
     }
 }
 
-fn respond(mut stream: &TcpStream, status: &str, kind: &str, body: &[u8]) -> io::Result<()> {
+fn respond(client: &mut Connection, status: &str, kind: &str, body: &[u8]) -> io::Result<()> {
     let length = format!("Content-Length: {}\r\n", body.len());
-    stream.write_all(&[head(status, kind, &length).as_bytes(), body].concat())
+    client.write_all(&[head(status, kind, &length).as_bytes(), body].concat())?;
+    client.close();
+    Ok(())
 }
 
 /// Head of an answer, with the line `length`.
@@ -227,25 +271,10 @@ fn head(status: &str, kind: &str, length: &str) -> String {
     )
 }
 
-/// Bytes of a client until a deadline, however slowly they come.
-struct Limited<'s> {
-    stream: &'s TcpStream,
-    end: Instant,
-}
-
-impl Read for Limited<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let left = self.end.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(ErrorKind::TimedOut.into());
-        }
-        self.stream.set_read_timeout(Some(left))?;
-        self.stream.read(buffer)
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
     use tungstenite::{Message, client::IntoClientRequest};
 
     use super::*;

@@ -2,11 +2,12 @@
 
 use std::{
     io::{self, ErrorKind},
-    net::TcpStream,
     time::Duration,
 };
 
 use tungstenite::{Error, Message, WebSocket, protocol::WebSocketConfig};
+
+use crate::connection::Connection;
 
 /// Longest message that is accepted, in bytes.
 const MAX_MESSAGE: usize = 8 << 20;
@@ -16,7 +17,7 @@ const WRITE_LIMIT: Duration = Duration::from_secs(5);
 
 /// A WebSocket.
 pub struct Socket {
-    socket: WebSocket<TcpStream>,
+    socket: WebSocket<Connection>,
 }
 
 /// A message that a client sent.
@@ -46,14 +47,15 @@ fn closed(error: impl std::fmt::Display) -> SocketClosed {
 
 impl Socket {
     /// Socket after its handshake.
-    pub(crate) fn new(stream: TcpStream) -> io::Result<Self> {
-        stream.set_nodelay(true)?;
-        stream.set_write_timeout(Some(WRITE_LIMIT))?;
+    pub(crate) fn new(mut client: Connection) -> io::Result<Self> {
+        client.limit_reads(None)?;
+        client.tcp().set_nodelay(true)?;
+        client.tcp().set_write_timeout(Some(WRITE_LIMIT))?;
         let config = WebSocketConfig::default()
             .max_message_size(Some(MAX_MESSAGE))
             .max_frame_size(Some(MAX_MESSAGE));
         let role = tungstenite::protocol::Role::Server;
-        Ok(Self { socket: WebSocket::from_raw_socket(stream, role, Some(config)) })
+        Ok(Self { socket: WebSocket::from_raw_socket(client, role, Some(config)) })
     }
 
     /// Sends messages with as few writes as their length allows.
@@ -91,7 +93,7 @@ impl Socket {
     /// # Errors
     /// [`SocketClosed`].
     pub fn receive(&mut self, patience: Duration) -> Result<Option<Received>, SocketClosed> {
-        self.socket.get_ref().set_read_timeout(Some(patience)).map_err(closed)?;
+        self.socket.get_ref().tcp().set_read_timeout(Some(patience)).map_err(closed)?;
         loop {
             return match self.socket.read() {
                 Ok(Message::Text(text)) => Ok(Some(Received::Text(text.to_string()))),

@@ -80,13 +80,25 @@ fn the_page_shows_the_graph_its_conversation_and_figures() {
 
 #[test]
 fn the_page_shows_images() {
-    let Some(mut browser) = Browser::start(&[]) else { return };
+    shows_images(&[], &[]);
+}
+
+#[test]
+#[cfg(feature = "tls")]
+fn the_page_is_shown_over_tls() {
+    shows_images(&["--ignore-certificate-errors"], &["--tls"]);
+}
+
+fn shows_images(flags: &[&str], arguments: &[&str]) {
+    let Some(mut browser) = Browser::start(flags) else { return };
     let folder = tempfile::tempdir().unwrap();
     let graph = folder.path().join("camera.yaml");
     let nodes = "camera: {use: test_pattern, params: {fps: 10, count: 600}}";
     fs::write(&graph, format!("afferent: 1\nnodes:\n  {nodes}\n")).unwrap();
-    let run = LiveRun::start(&graph, &[]);
+    let run = LiveRun::start(&graph, arguments);
     let mut tab = browser.open(&run.page, 1280);
+    let is_secure = format!("isSecureContext && location.origin === {:?}", run.page);
+    wait(&mut tab, &is_secure);
     wait(&mut tab, "document.querySelector('#shown img')?.naturalWidth === 640");
     let source = tab.evaluate("document.querySelector('#shown img').src").to_string();
     wait(&mut tab, &format!("document.querySelector('#shown img').src !== {source}"));

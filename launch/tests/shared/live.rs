@@ -24,6 +24,7 @@ impl LiveRun {
             .arg(graph)
             .arg("--live=127.0.0.1:0")
             .args(arguments)
+            .env("XDG_CACHE_HOME", env!("CARGO_TARGET_TMPDIR"))
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())

@@ -16,7 +16,7 @@ mod web_camera;
 mod web_microphone;
 mod web_speaker;
 
-pub use web::{LiveView, Web};
+pub use web::{LiveView, Web, WebOptions};
 pub use web_camera::{WebCamera, WebCameraParams};
 pub use web_microphone::{WebMicrophone, WebMicrophoneParams};
 pub use web_speaker::{WebSpeaker, WebSpeakerParams};

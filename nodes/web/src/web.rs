@@ -7,7 +7,7 @@ use std::{
 };
 
 use afferent_graph::{NodeError, Service};
-use afferent_web::{Page, Request, Server, Site, Socket};
+use afferent_web::{Identity, Page, Request, Server, Site, Socket};
 use serde_json::{Value, json};
 
 use crate::device::{Device, Kind};
@@ -32,11 +32,26 @@ pub trait LiveView: Send + Sync {
     fn talk(&self, request: &Request, socket: Socket, stops: &AtomicBool);
 }
 
+/// How the page of a program is served.
+#[derive(Clone)]
+pub struct WebOptions {
+    /// Address to serve at, `HOST:PORT`; port 0 takes a free one.
+    pub bind: String,
+    /// Origins of pages that are served elsewhere and may connect, such as `https://app.foxglove.dev`.
+    pub origins: Vec<String>,
+    /// Certificate of the page, which is then served over TLS.
+    pub identity: Option<Identity>,
+}
+
+impl Default for WebOptions {
+    /// At [`Web::BIND`].
+    fn default() -> Self {
+        Self { bind: Web::BIND.to_owned(), origins: Vec::new(), identity: None }
+    }
+}
+
 struct Shared {
-    /// Address to serve at, `HOST:PORT`.
-    bind: String,
-    /// Origins of pages that are served elsewhere and may connect.
-    origins: Vec<String>,
+    options: WebOptions,
     state: Mutex<State>,
 }
 
@@ -55,7 +70,7 @@ impl Service for Web {
 impl Default for Web {
     /// A page at [`Web::BIND`].
     fn default() -> Self {
-        Self::new(Self::BIND)
+        Self::new(WebOptions::default())
     }
 }
 
@@ -63,15 +78,9 @@ impl Web {
     /// Default address.
     pub const BIND: &'static str = "127.0.0.1:8088";
 
-    /// A page at the address `bind`, `HOST:PORT`; port 0 takes a free one.
-    pub fn new(bind: impl Into<String>) -> Self {
-        Self::with_origins(bind, Vec::new())
-    }
-
-    /// A page at the address `bind`, to whose sockets pages of other `origins` may connect, such as
-    /// `https://app.foxglove.dev`.
-    pub fn with_origins(bind: impl Into<String>, origins: Vec<String>) -> Self {
-        Self(Arc::new(Shared { bind: bind.into(), origins, state: Mutex::default() }))
+    /// A page that is served by `options`.
+    pub fn new(options: WebOptions) -> Self {
+        Self(Arc::new(Shared { options, state: Mutex::default() }))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -88,26 +97,37 @@ impl Web {
             return Ok(server.address());
         }
         let site = Arc::new(Pages(Arc::downgrade(&self.0)));
-        let server = Server::start(&self.0.bind, site).map_err(|error| NodeError::Device {
-            name: self.0.bind.clone(),
+        let WebOptions { bind, identity, .. } = &self.0.options;
+        let server = Server::start_with(bind, site, identity.clone());
+        let server = server.map_err(|error| NodeError::Device {
+            name: bind.clone(),
             reason: format!(
                 "cannot serve the page: {error}; an address is written HOST:PORT, and port 0 takes a free \
                  one"
             ),
         })?;
         let address = server.address();
+        let reachable = server.reachable_address();
         state.server = Some(server);
-        tracing::info!("page at http://{address}/");
+        tracing::info!("page at {}/", self.url(reachable));
         Ok(address)
     }
 
-    /// Serves a live view.
+    /// URL of the page at `address`, without a slash at its end.
+    fn url(&self, address: SocketAddr) -> String {
+        let scheme = if self.0.options.identity.is_some() { "https" } else { "http" };
+        format!("{scheme}://{address}")
+    }
+
+    /// Serves a live view. Returns the URL of the page, without a slash at its end.
     ///
     /// # Errors
     /// As [`Web::serve`].
-    pub fn show(&self, live: Arc<dyn LiveView>) -> Result<SocketAddr, NodeError> {
+    pub fn show(&self, live: Arc<dyn LiveView>) -> Result<String, NodeError> {
         self.state().views.push(live);
-        self.serve()
+        let address = self.serve()?;
+        let state = self.state();
+        Ok(self.url(state.server.as_ref().map_or(address, Server::reachable_address)))
     }
 
     /// The live view at `path`.
@@ -196,6 +216,6 @@ impl Site for Pages {
 
     fn allows(&self, origin: &str) -> bool {
         let shared = self.0.upgrade();
-        shared.is_some_and(|shared| shared.origins.iter().any(|allowed| allowed == origin))
+        shared.is_some_and(|shared| shared.options.origins.iter().any(|allowed| allowed == origin))
     }
 }

@@ -150,9 +150,10 @@ mod tests {
     use tungstenite::{Message, WebSocket};
 
     use super::*;
+    use crate::WebOptions;
 
     fn node() -> (Web, NodeBench<WebMicrophone>) {
-        let web = Web::new("127.0.0.1:0");
+        let web = Web::new(WebOptions { bind: "127.0.0.1:0".to_owned(), ..WebOptions::default() });
         let cx = OpenCx { name: "ear".to_owned(), ..OpenCx::with_service(web.clone()) };
         let params = WebMicrophoneParams::from_values(&ParamValues::new()).unwrap();
         (web, NodeBench::new(WebMicrophone::open(params, &cx).unwrap()))

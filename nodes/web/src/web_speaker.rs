@@ -176,13 +176,14 @@ mod tests {
     use tungstenite::WebSocket;
 
     use super::*;
+    use crate::WebOptions;
 
     fn ms(ms: i64) -> Timestamp {
         Timestamp(ms * 1_000_000)
     }
 
     fn node() -> (NodeBench<WebSpeaker>, WebSocket<TcpStream>) {
-        let web = Web::new("127.0.0.1:0");
+        let web = Web::new(WebOptions { bind: "127.0.0.1:0".to_owned(), ..WebOptions::default() });
         let cx = OpenCx { name: "mouth".to_owned(), ..OpenCx::with_service(web.clone()) };
         let params = WebSpeakerParams {
             rate: 8000,

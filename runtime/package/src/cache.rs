@@ -40,6 +40,16 @@ pub enum StoreError {
     },
 }
 
+/// Folder for files of the user that can be made again: `afferent` in `XDG_CACHE_HOME`, by default
+/// `~/.cache`. `None` without a home folder.
+pub fn user_cache() -> Option<PathBuf> {
+    let given = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+    // A relative path is invalid by the specification of XDG.
+    let given = given.filter(|path| path.is_absolute());
+    let folder = given.or_else(|| Some(std::env::home_dir()?.join(".cache")))?;
+    Some(folder.join("afferent"))
+}
+
 impl ModelCache {
     /// Cache in `folder`, which need not exist.
     pub fn new(folder: impl Into<PathBuf>) -> Self {
@@ -49,11 +59,7 @@ impl ModelCache {
     /// Cache of the user: `afferent/models` in `XDG_CACHE_HOME`, by default `~/.cache`. `None`
     /// without a home folder.
     pub fn of_user() -> Option<Self> {
-        let given = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
-        // A relative path is invalid by the specification of XDG.
-        let given = given.filter(|path| path.is_absolute());
-        let folder = given.or_else(|| Some(std::env::home_dir()?.join(".cache")))?;
-        Some(Self::new(folder.join("afferent/models")))
+        Some(Self::new(user_cache()?.join("models")))
     }
 
     /// Folder of the cache.

@@ -49,7 +49,7 @@ mod manifest;
 mod package;
 mod roles;
 
-pub use cache::{ModelCache, StoreError, copy_and_hash};
+pub use cache::{ModelCache, StoreError, copy_and_hash, user_cache};
 pub use chat::{CacheKind, Chat, Tool, ToolFormat};
 pub use contract::Contract;
 pub use folder::TOKENIZER_FILES;

@@ -118,7 +118,7 @@ fn format() -> Result<()> {
 /// dependency is compiled once for all of them. The release build has the default features.
 const EVERYTHING: &str = "--workspace --locked --features \
     afferent/audio-device,afferent/camera-nokhwa,afferent/h264,afferent/net,afferent/ros2,\
-    afferent/serial,afferent/vulkan,afferent-tests-conformance/vulkan,\
+    afferent/serial,afferent/tls,afferent/vulkan,afferent-tests-conformance/vulkan,\
     afferent-bench/gpu,afferent-bench/net";
 
 fn lints() -> Result<()> {
