@@ -14,6 +14,8 @@ use anyhow::Context;
 use clap::Args;
 
 use crate::{
+    bench_target,
+    peer::{self, PeerOption},
     table::{Table, format_number},
     timing::{each, median},
 };
@@ -21,7 +23,8 @@ use crate::{
 /// Time, shader runs, uploads and readbacks of programs on the GPU that `AFFERENT_GPU` chooses.
 ///
 /// Programs for XNNPACK and without delegates run on the CPU, on one thread; so a network that was
-/// exported for both has two rows. Inputs are zeros of the sizes at export.
+/// exported for both has two rows. Inputs are zeros of the sizes at export. With a peer, half of the calls
+/// are timed before it, and half after.
 #[derive(Args)]
 pub(crate) struct Options {
     /// Programs, or folders with a `model.pte`; by default those of the conformance tests and the
@@ -30,6 +33,8 @@ pub(crate) struct Options {
     /// Number of timed calls of each program
     #[arg(long, default_value_t = 20)]
     calls: usize,
+    #[command(flatten)]
+    peer: PeerOption,
 }
 
 /// Programs of the repository.
@@ -39,8 +44,17 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<Vec<Table>> {
     let gpu = Gpu::new(GpuOptions::from_env().with_user_cache());
     let device = gpu.device().context("there is no GPU to measure")?;
     let info = device.info();
-    let columns =
-        ["program", "backend", "load ms", "call µs", "shader runs", "uploads", "readbacks"];
+    let columns = [
+        "program",
+        "backend",
+        "load ms",
+        "call µs",
+        "peer µs",
+        "ratio",
+        "shader runs",
+        "uploads",
+        "readbacks",
+    ];
     let title = format!("Calls on {} ({})", info.name, info.driver);
     let mut table = Table::new(title, &columns);
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -48,18 +62,25 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<Vec<Table>> {
     let named = if options.programs.is_empty() { &defaults[..] } else { &options.programs };
     for path in programs(named)? {
         let name = name(&path);
-        match measure(&gpu, &path, options.calls) {
+        match measure(&gpu, &path, options) {
             Ok(found) => table.row([
                 name,
                 found.backend,
                 format_number(found.load_ms),
                 format_number(found.call_us),
+                found.peer_us.map_or_else(|| "-".to_owned(), format_number),
+                found
+                    .peer_us
+                    .map_or_else(|| "-".to_owned(), |peer| format!("{:.2}", found.call_us / peer)),
                 found.counts.dispatches.to_string(),
                 found.counts.uploads.to_string(),
                 found.counts.readbacks.to_string(),
             ]),
             Err(error) => table.note(format!("{name}: {error:#}")),
         }
+    }
+    if options.peer.program.is_none() {
+        table.note(peer::SKIPPED);
     }
     Ok(vec![table])
 }
@@ -100,11 +121,13 @@ struct Figures {
     backend: String,
     load_ms: f64,
     call_us: f64,
+    /// Time of the peer, if it runs the program.
+    peer_us: Option<f64>,
     /// Commands of one call.
     counts: Counts,
 }
 
-fn measure(gpu: &Gpu, path: &Path, calls: usize) -> anyhow::Result<Figures> {
+fn measure(gpu: &Gpu, path: &Path, settings: &Options) -> anyhow::Result<Figures> {
     let options = ModelOptions::new(afferent_kernels::KERNELS);
     let options = options.with_backend(Vulkan::new(gpu.clone())).with_backend(Xnnpack);
     let start = std::time::Instant::now();
@@ -134,6 +157,17 @@ fn measure(gpu: &Gpu, path: &Path, calls: usize) -> anyhow::Result<Figures> {
     let before = device.counts();
     call()?;
     let counts = device.counts() - before;
-    let call_us = median(each(calls, &mut call)?);
-    Ok(Figures { backend, load_ms, call_us, counts })
+    let half = settings.calls.div_ceil(2);
+    let mut times = each(half, &mut call)?;
+    let peer_us = settings.peer.program.as_ref().map(|program| {
+        let folder = tempfile::tempdir()?;
+        let files = bench_target::write(&inputs, folder.path())?;
+        peer::median_us(program, path, &files, settings.calls)
+    });
+    // A peer that does not run the program is told, and the own time is printed.
+    let peer_us = peer_us.and_then(|found| {
+        found.inspect_err(|error| eprintln!("{}: {error:#}", path.display())).ok()
+    });
+    times.extend(each(half, &mut call)?);
+    Ok(Figures { backend, load_ms, call_us: median(times), peer_us, counts })
 }
