@@ -5,9 +5,7 @@ use std::collections::HashSet;
 use afferent_core::{Args, Error, ForeignBytes, ScalarType, TensorSlot, is_row_major};
 use afferent_gpu::{Buffer, Device, DeviceMemory, Gpu};
 
-use crate::{
-    graph::{DeviceType, Graph, Value},
-};
+use crate::graph::{DeviceType, Graph, Value};
 
 /// Memory of one run that is not part of the memory plan.
 #[derive(Default)]

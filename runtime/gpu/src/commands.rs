@@ -267,7 +267,9 @@ mod tests {
             ("run", |device, _, run| device.run(&[run.clone()])),
             ("copy", |device, [a, b], _| device.copy(a, b, 20)),
             ("wait", |device, _, _| device.wait()),
-            ("buffer", |device, _, _| device.buffer(20).and_then(|a| device.copy(&a, &a.clone(), 4))),
+            ("buffer", |device, _, _| {
+                device.buffer(20).and_then(|a| device.copy(&a, &a.clone(), 4))
+            }),
             ("read", |device, [a, staging], run| {
                 let readbacks = [Readback { from: a, to: 0, bytes: 20 }];
                 let mut read = |bytes: &[u8]| panic!("the run gives {bytes:?}");

@@ -62,12 +62,7 @@ mod tests {
         check_region(&mut model, format, sizes, &turned);
     }
 
-    fn check_region(
-        model: &mut ModelImage,
-        format: PixelFormat,
-        sizes: &[usize],
-        region: &Affine,
-    ) {
+    fn check_region(model: &mut ModelImage, format: PixelFormat, sizes: &[usize], region: &Affine) {
         let Some(gpu) = crate::gpu::device_of_tests() else { return };
         let mut image = Image::default();
         let pixels = image.reshape_padded(format, 52, 38, 52 * format.pixel_bytes() + 8).unwrap();
