@@ -83,23 +83,26 @@ def read_xnnpack_convolutions(path):
             yield weight.reshape(dims).permute(0, 3, 1, 2).contiguous(), bias
 
 
-def read_xnnpack_int8(path):
-    """Yields weight and bias of each convolution and linear layer of an int8 XNNPACK program as floats, in the
-    order of their calls."""
+def read_xnnpack_layers(path):
+    """Yields weight and bias of each convolution and linear layer of an XNNPACK program as floats, in the order of
+    their calls. Weights may be f32 or int8; layers without a bias are products with a constant, and left out."""
     content, constant = read_xnnpack_graph(path)
     values = {}
     for entry in content["xvalues"]:
         entry = entry["xvalue_union"]
         values[entry.get("tensor_value", entry).get("id_out", 0)] = entry
 
-    def dequantized(value_id, dtype):
+    def floats(value_id, dtype):
         value = values[value_id]
+        if "quant_params" not in value:
+            return constant(value["constant_buffer_idx"], np.float32).reshape(value["dims"])
         tensor, scales = value["tensor_value"], constant(value["quant_params"]["scale_buffer_idx"], np.float32)
         integers = constant(tensor["constant_buffer_idx"], dtype).float().reshape(tensor["dims"])
         return integers * scales.reshape([-1] + [1] * (integers.dim() - 1))
 
     for node in content["xnodes"]:
-        if node["xnode_union_type"] in ("XNNConv2d", "XNNFullyConnected"):
-            weight = dequantized(node["xnode_union"]["filter_id"], np.int8)
+        layer = node["xnode_union"]
+        if node["xnode_union_type"] in ("XNNConv2d", "XNNFullyConnected") and layer["bias_id"] in values:
+            weight = floats(layer["filter_id"], np.int8)
             weight = weight.permute(0, 3, 1, 2).contiguous() if weight.dim() == 4 else weight
-            yield weight, dequantized(node["xnode_union"]["bias_id"], np.int32)
+            yield weight, floats(layer["bias_id"], np.int32)

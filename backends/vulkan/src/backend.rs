@@ -3,7 +3,7 @@
 use afferent_core::{Backend, DelegateHandle, DelegateSource, Error};
 use afferent_gpu::Gpu;
 
-use crate::{blob, delegate::VulkanDelegate, error::from_gpu, fusion};
+use crate::{blob, delegate::VulkanDelegate, fusion};
 
 /// Backend of programs for Vulkan and WebGPU. All its delegates share one device.
 pub struct Vulkan {
@@ -33,7 +33,7 @@ impl Backend for Vulkan {
     fn init<'a>(&self, source: &DelegateSource<'a, '_>) -> Result<DelegateHandle<'a>, Error> {
         let mut graph = blob::parse(source)?;
         fusion::run(&mut graph);
-        self.gpu.device().map_err(from_gpu)?;
+        self.gpu.device()?;
         let delegate = VulkanDelegate::new(self.gpu.clone(), graph, source.memory_limit)?;
         Ok(DelegateHandle::Owned(Box::new(delegate)))
     }

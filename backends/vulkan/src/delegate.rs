@@ -7,7 +7,6 @@ use afferent_gpu::{Access, BindGroup, Binding, Buffer, Device, Dispatch, Gpu, Re
 
 use crate::{
     convert,
-    error::from_gpu,
     exchange::{Exchange, Output, fixed_roots},
     graph::{Graph, Value},
     memory_plan::MemoryPlan,
@@ -63,7 +62,7 @@ impl<'a> VulkanDelegate<'a> {
     /// # Errors
     /// If sizes do not match, the memory exceeds `memory_limit`, or the device refuses.
     pub(crate) fn new(gpu: Gpu, graph: Graph<'a>, memory_limit: usize) -> Result<Self, Error> {
-        let device = gpu.device().map_err(from_gpu)?;
+        let device = gpu.device()?;
         Self::with_limits(gpu.clone(), graph, DeviceLimits::of(device), memory_limit)
     }
 
@@ -73,7 +72,7 @@ impl<'a> VulkanDelegate<'a> {
         limits: DeviceLimits,
         memory_limit: usize,
     ) -> Result<Self, Error> {
-        let device = gpu.device().map_err(from_gpu)?;
+        let device = gpu.device()?;
         let mut recorder = Recorder::new(&graph, limits);
         recorder.record(&|_| true)?;
         let plan = MemoryPlan::new(&recorder, memory_limit)?;
@@ -82,7 +81,7 @@ impl<'a> VulkanDelegate<'a> {
         let steps = std::mem::take(&mut recorder.steps);
         let constant_steps = steps.into_iter().filter(|step| plan.is_constant[step.call]).collect();
         let constant = Recording::new(device, &plan, &buffers, constant_steps, None)?;
-        device.run(&constant.dispatches).map_err(from_gpu)?;
+        device.run(&constant.dispatches)?;
         let written = graph.calls.iter().zip(&plan.is_constant).filter(|(_, constant)| **constant);
         let written =
             written.flat_map(|(call, _)| call.args.last().map_or(vec![], |out| graph.leaves(*out)));
@@ -140,7 +139,7 @@ impl<'a> VulkanDelegate<'a> {
 
     /// Records the graph for the inputs `key`.
     fn record(&mut self, key: &[InputKey]) -> Result<Recording, Error> {
-        let device = self.gpu.device().map_err(from_gpu)?;
+        let device = self.gpu.device()?;
         let mut recorder = Recorder::new(&self.graph, self.limits);
         recorder.roots.clone_from(&self.roots);
         for (value, sizes) in &self.constant_sizes {
@@ -184,7 +183,7 @@ impl<'a> VulkanDelegate<'a> {
                 continue;
             }
             let elements = convert::argument(index, &args.tensor(index)?, ty)?;
-            device.upload(self.buffer(input)?, 0, &elements).map_err(from_gpu)?;
+            device.upload(self.buffer(input)?, 0, &elements)?;
         }
         Ok(exchange)
     }
@@ -207,7 +206,7 @@ impl<'a> VulkanDelegate<'a> {
         observer: Option<&dyn DelegateObserver>,
     ) -> Result<(), Error> {
         let gpu = self.gpu.clone();
-        let device = gpu.device().map_err(from_gpu)?;
+        let device = gpu.device()?;
         let mut exchange = self.upload(device, recording, args)?;
         let first = self.graph.inputs.len();
         let (mut ranges, mut total) = (vec![], 0);
@@ -235,7 +234,7 @@ impl<'a> VulkanDelegate<'a> {
             recording.rebind(device, &exchange, &planned)?
         };
         if total > 0 && self.staging.as_ref().is_none_or(|staging| staging.bytes() < total as u64) {
-            self.staging = Some(device.readback_buffer(total as u64).map_err(from_gpu)?);
+            self.staging = Some(device.readback_buffer(total as u64)?);
         }
         let buffer = |value: usize| {
             let replaced = exchange.buffers.iter().find(|(root, _)| *root == self.roots[value]);
@@ -264,7 +263,7 @@ impl<'a> VulkanDelegate<'a> {
             dispatches = &[];
         }
         let ran = device.run_and_read(dispatches, staging, &readbacks, &mut read);
-        ran.map_err(from_gpu)?;
+        ran?;
         stored?;
         exchange.finish(device, &|root| self.buffer(root).cloned(), args)
     }
@@ -278,7 +277,7 @@ impl<'a> VulkanDelegate<'a> {
         dispatches: &[Dispatch],
         observer: &dyn DelegateObserver,
     ) -> Result<(), Error> {
-        let times = device.profile(&dispatches.iter().collect::<Vec<_>>()).map_err(from_gpu)?;
+        let times = device.profile(&dispatches.iter().collect::<Vec<_>>())?;
         for (step, time) in steps.iter().zip(times) {
             let Some(call) = self.graph.calls.get(step.call) else { continue };
             let name = format!("{} #{}", call.operator.name, call.index);
@@ -312,7 +311,7 @@ fn saturate(index: usize) -> u8 {
 /// Buffer of each slot.
 fn allocate(device: &Device, plan: &MemoryPlan) -> Result<Vec<Buffer>, Error> {
     let bytes = plan.slots.iter().map(|words| *words as u64 * 4);
-    bytes.map(|bytes| device.buffer(bytes).map_err(from_gpu)).collect()
+    Ok(bytes.map(|bytes| device.buffer(bytes)).collect::<Result<_, _>>()?)
 }
 
 /// Uploads the constants of the blob.
@@ -327,7 +326,7 @@ fn upload_constants(
         let Some(bytes) = spec.constant else { continue };
         let Some(slot) = plan.locations.get(&Target::Value(index)) else { continue };
         let elements = convert::constant(spec, bytes);
-        device.upload(&buffers[*slot], 0, &elements).map_err(from_gpu)?;
+        device.upload(&buffers[*slot], 0, &elements)?;
     }
     Ok(())
 }
@@ -368,9 +367,9 @@ impl Recording {
         let is_reused = reused.is_some();
         let buffer = match reused {
             Some(buffer) => buffer,
-            None => device.buffer(bytes.len() as u64).map_err(from_gpu)?,
+            None => device.buffer(bytes.len() as u64)?,
         };
-        device.upload(&buffer, 0, bytes).map_err(from_gpu)?;
+        device.upload(&buffer, 0, bytes)?;
         let mut dispatches: Vec<Dispatch> = Vec::with_capacity(steps.len());
         for (index, (step, &offset)) in steps.iter().zip(&offsets).enumerate() {
             let old = previous.steps.get(index).zip(previous.dispatches.get(index));
@@ -451,7 +450,7 @@ fn dispatch<'b>(
 ) -> Result<Dispatch, Error> {
     let mut accesses: Vec<Access> = step.bindings.iter().map(|(_, access)| *access).collect();
     accesses.push(Access::Read);
-    let pipeline = device.pipeline(&step.source, &accesses).map_err(from_gpu)?;
+    let pipeline = device.pipeline(&step.source, &accesses)?;
     let mut bindings = vec![];
     for (target, _) in &step.bindings {
         let buffer = buffer(target);
@@ -459,7 +458,7 @@ fn dispatch<'b>(
         bindings.push(Binding { buffer, offset: 0, bytes: 0 });
     }
     bindings.push(params);
-    let bindings = device.bind(&pipeline, &bindings).map_err(from_gpu)?;
+    let bindings = device.bind(&pipeline, &bindings)?;
     Ok(Dispatch { pipeline, bindings, workgroups: step.workgroups })
 }
 

@@ -5,10 +5,7 @@ use std::collections::HashSet;
 use afferent_core::{Args, Error, ForeignBytes, ScalarType, TensorSlot, is_row_major};
 use afferent_gpu::{Buffer, Device, DeviceMemory, Gpu};
 
-use crate::{
-    error::from_gpu,
-    graph::{DeviceType, Graph, Value},
-};
+use crate::graph::{DeviceType, Graph, Value};
 
 /// Memory of one run that is not part of the memory plan.
 #[derive(Default)]
@@ -90,7 +87,7 @@ impl Exchange {
             self.results.iter().chain(&self.copies).any(|(planned, _)| *planned == root)
                 || self.inputs.iter().any(|(input, _)| *input == root);
         if !is_planned {
-            let memory = gpu.memory(bound.max(bytes)).map_err(from_gpu)?;
+            let memory = gpu.memory(bound.max(bytes))?;
             if is_fixed {
                 self.copies.push((root, memory));
             } else {
@@ -116,7 +113,7 @@ impl Exchange {
         for (root, memory) in &self.copies {
             let from = buffer(*root)?;
             let bytes = from.bytes().min(memory.buffer().bytes());
-            device.copy(&from, memory.buffer(), bytes).map_err(from_gpu)?;
+            device.copy(&from, memory.buffer(), bytes)?;
         }
         let memories = self.results.into_iter().chain(self.copies);
         let memories = memories.map(|(root, memory)| (root, ForeignBytes::from(memory)));

@@ -130,7 +130,7 @@ pub(crate) struct Runner {
 impl Runner {
     /// Loads `graph` with the forms of the shaders for `kind`.
     pub(crate) fn new(gpu: Gpu, graph: Graph<'static>, kind: DeviceKind) -> Result<Self, Error> {
-        let device = gpu.device().map_err(crate::error::from_gpu)?;
+        let device = gpu.device()?;
         // So few scores that attention has several blocks.
         let limits = DeviceLimits { kind, max_scores: 32, ..DeviceLimits::of(device) };
         let delegate = VulkanDelegate::with_limits(gpu.clone(), graph, limits, 1 << 30)?;

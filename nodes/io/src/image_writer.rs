@@ -74,6 +74,7 @@ impl Node for ImageWriter {
         let (Some(image), Some(packet)) = (cx.get(Self::IMAGES), cx.packet()) else {
             return Ok(());
         };
+        image.pixels().fetch()?;
         if image.bytes().is_empty() {
             return Ok(());
         }

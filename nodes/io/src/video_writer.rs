@@ -273,6 +273,7 @@ impl Node for VideoWriter {
         let (Some(image), Some(packet)) = (cx.get(Self::IMAGES), cx.packet()) else {
             return Ok(());
         };
+        image.pixels().fetch()?;
         if image.bytes().is_empty() {
             return Ok(());
         }

@@ -68,8 +68,6 @@ pub struct Depth {
     /// Width and height of the output.
     size: [usize; 2],
     rate: RateLimit,
-    #[cfg(feature = "gpu")]
-    gpu: Option<afferent_gpu::Gpu>,
 }
 
 ports! {
@@ -97,7 +95,8 @@ impl Node for Depth {
             ..imagenet()
         };
         let options = ModelVariant { path: &params.model, backend: &params.backend };
-        let model = VisionModel::open_variant(options, "depth", cx, default)?;
+        #[cfg_attr(not(feature = "gpu"), expect(unused_mut))]
+        let mut model = VisionModel::open_variant(options, "depth", cx, default)?;
         let size = match model.outputs() {
             [sizes] => match *sizes.as_slice() {
                 [1, height, width] | [1, 1, height, width] if height > 0 && width > 0 => {
@@ -129,21 +128,8 @@ impl Node for Depth {
         };
         let rate = RateLimit::new(params.max_rate);
         #[cfg(feature = "gpu")]
-        let (gpu, model) = {
-            let (gpu, mut model) = (cx.services.need::<afferent_gpu::Gpu>().ok().cloned(), model);
-            if gpu.is_some() {
-                model.keep_outputs_on_device()?;
-            }
-            (gpu, model)
-        };
-        Ok(Self {
-            model,
-            kind,
-            size,
-            rate,
-            #[cfg(feature = "gpu")]
-            gpu,
-        })
+        model.keep_outputs_on_device()?;
+        Ok(Self { model, kind, size, rate })
     }
 
     fn process(&mut self, cx: &mut Cx<'_>) -> Result<(), NodeError> {
@@ -207,13 +193,12 @@ impl Depth {
         image: &Image,
         map: &mut DepthMap,
     ) -> Result<bool, NodeError> {
-        let Some(gpu) = self.gpu.clone() else { return Ok(false) };
         if !self.model.image().is_stretched() {
             return Ok(false);
         }
         let model = &mut self.model;
         let values = &mut map.values;
-        if !cx.time_model(|| model.run_on_device(&gpu, image, values))? {
+        if !cx.time_model(|| model.run_on_device(image, values))? {
             return Ok(false);
         }
         let [width, height] = self.size;

@@ -10,7 +10,7 @@ use afferent_messages::{
 
 use crate::{
     boxes::{Suppression, suppress},
-    vision_model::VisionModel,
+    vision_model::{ModelVariant, VisionModel},
 };
 
 pub(crate) mod layout;
@@ -22,6 +22,9 @@ params! {
     pub struct DetectParams {
         /// Path of the model package, program, or folder of an Ultralytics export.
         pub model: PathBuf;
+        /// Backend of the variant of the package, such as `VulkanBackend`. Empty: the first that is
+        /// available, or the fastest if `afferent model bench` has measured it.
+        pub backend: String = "";
         /// Score above which an object is reported.
         pub score: f32 = "0.25", range 0.0..=1.0;
         /// Overlap (intersection over union) above which two boxes are the same object.
@@ -51,6 +54,9 @@ params! {
 /// The model is a package with the task `detection`, a program, or the folder that Ultralytics exports
 /// with `format=executorch`. Overlapping boxes are merged where the model leaves them (non-maximum
 /// suppression); results of a replay are the same, also for equal scores.
+///
+/// An image on the GPU ([`GpuImage`](crate::GpuImage)) is prepared there, and a model for the GPU reads
+/// it there; only the outputs come back.
 ///
 /// Latency: a run of the model.
 ///
@@ -131,7 +137,8 @@ impl Node for Detect {
         let default = |outputs: &[Vec<usize>]| {
             Layout::find(outputs, 0).map(|layout| layout.image()).unwrap_or_default()
         };
-        let model = VisionModel::open(&params.model, "detection", cx, default)?;
+        let variant = ModelVariant { path: &params.model, backend: &params.backend };
+        let model = VisionModel::open_variant(variant, "detection", cx, default)?;
         let layout = Layout::find(model.outputs(), model.labels().len());
         let layout = layout.map_err(|reason| model.error(reason))?;
         let classes = classes_of(&params.classes, model.labels())?;

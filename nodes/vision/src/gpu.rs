@@ -84,13 +84,32 @@ fn run(
 }
 
 /// Words before the tables.
-const HEADER: usize = 64;
+const HEADER: usize = 80;
 
-/// WGSL of a read of the component `c` at column `x` and row `y` of the part in the source. The
-/// tables are in the binding `t`, the bytes of the image in `image`.
-const COMPONENT: &str = "
+/// Index of the words of a transform with rotation: its six numbers, the size of the source, and 1 if
+/// it takes the nearest pixel.
+const TURN: usize = 64;
+
+/// WGSL of `channel(k, x, y)`, channel `k` of the output at column `x` and row `y` of the part in the
+/// source. It needs [`UPRIGHT`] or [`TURNED`]. The tables are in the binding `t`, the bytes of the image
+/// in `image`.
+const CHANNEL: &str = "
 fn byte(at: u32) -> f32 { return f32((image[at >> 2u] >> (8u * (at & 3u))) & 255u); }
 fn number(at: u32) -> f32 { return bitcast<f32>(t[at]); }
+fn channel(k: u32, x: u32, y: u32) -> f32 {
+    let row = 40u + 8u * k;
+    var sum = number(row + 3u);
+    for (var c = 0u; c < t[6]; c++) {
+        let weight = number(row + c);
+        if weight != 0.0 { sum += weight * component(c, x, y); }
+    }
+    return clamp(sum, 0.0, 255.0) * number(row + 4u) + number(row + 5u);
+}";
+
+/// WGSL of a component, and of the pixels that lie in the source, for transforms without rotation: sums
+/// of the taps.
+const UPRIGHT: &str = "
+fn shows(x: u32, y: u32) -> bool { return x >= t[2] && x < t[3] && y >= t[4] && y < t[5]; }
 fn component(c: u32, x: u32, y: u32) -> f32 {
     let part = 16u + 8u * c;
     let h = t[part + 3u] + 3u * x;
@@ -105,15 +124,34 @@ fn component(c: u32, x: u32, y: u32) -> f32 {
         sum += line * number(j);
     }
     return sum;
+}";
+
+/// As [`UPRIGHT`], for transforms with rotation: the nearest pixel, or the four around the position.
+const TURNED: &str = "
+fn position(x: u32, y: u32) -> vec2<f32> {
+    let center = vec3<f32>(f32(x) + 0.5, f32(y) + 0.5, 1.0);
+    return vec2<f32>(dot(vec3<f32>(number(64u), number(65u), number(66u)), center),
+                     dot(vec3<f32>(number(67u), number(68u), number(69u)), center));
 }
-fn channel(k: u32, x: u32, y: u32) -> f32 {
-    let row = 40u + 8u * k;
-    var sum = number(row + 3u);
-    for (var c = 0u; c < t[6]; c++) {
-        let weight = number(row + c);
-        if weight != 0.0 { sum += weight * component(c, x, y); }
-    }
-    return clamp(sum, 0.0, 255.0) * number(row + 4u) + number(row + 5u);
+fn shows(x: u32, y: u32) -> bool {
+    let at = position(x, y);
+    return at.x >= 0.0 && at.y >= 0.0 && at.x < f32(t[70]) && at.y < f32(t[71]);
+}
+fn value(part: u32, at: vec2<i32>) -> f32 {
+    let last = vec2<i32>(i32(t[70]), i32(t[71])) - 1;
+    let cell = vec2<u32>(clamp(at, vec2<i32>(), last)) >> vec2<u32>(t[part + 5u], t[part + 6u]);
+    return byte(t[part] + cell.y * t[part + 1u] + cell.x * t[part + 2u]);
+}
+fn component(c: u32, x: u32, y: u32) -> f32 {
+    let part = 16u + 8u * c;
+    let at = position(x, y);
+    if t[72] == 1u { return value(part, vec2<i32>(floor(at))); }
+    let corner = floor(at - 0.5);
+    let share = at - 0.5 - corner;
+    let first = vec2<i32>(corner);
+    let top = mix(value(part, first), value(part, first + vec2<i32>(1, 0)), share.x);
+    let low = mix(value(part, first + vec2<i32>(0, 1)), value(part, first + 1), share.x);
+    return mix(top, low, share.y);
 }";
 
 /// Words of `tables` for the planes of `image`, and an output of `width` columns and `height` rows.
@@ -138,7 +176,8 @@ fn words(
         let vertical = append(&mut all, &part.vertical);
         let values = [word(start + part.offset), word(stride), word(part.step)];
         all[16 + 8 * at..][..3].copy_from_slice(&values);
-        all[19 + 8 * at..][..2].copy_from_slice(&[horizontal, vertical]);
+        let [columns, rows] = part.shift;
+        all[19 + 8 * at..][..4].copy_from_slice(&[horizontal, vertical, columns, rows]);
     }
     for (at, channel) in tables.channels.iter().enumerate().take(3) {
         let [a, b, c] = channel.weights;

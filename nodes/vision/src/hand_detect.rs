@@ -8,13 +8,16 @@ use afferent_messages::{
     vision::{Detection, Detections},
 };
 
-use crate::hand::PalmModel;
+use crate::{hand::PalmModel, vision_model::ModelVariant};
 
 params! {
     /// Settings of [`HandDetect`].
     pub struct HandDetectParams {
         /// Path of the model package or program.
         pub model: PathBuf;
+        /// Backend of the variant of the package, such as `VulkanBackend`. Empty: the first that is
+        /// available, or the fastest if `afferent model bench` has measured it.
+        pub backend: String = "";
         /// Score from which on a palm is reported.
         pub score: f32 = "0.5", range 0.0..=1.0;
         /// Overlap (intersection over union) above which two boxes are the same palm.
@@ -36,6 +39,8 @@ params! {
 ///
 /// The model is a package with the task `palm_detection`, or a program. `hand_track` has its own
 /// detector; this node is for graphs that need no landmarks.
+///
+/// An image on the GPU ([`GpuImage`](crate::GpuImage)) is prepared there.
 ///
 /// Latency: a run of the model.
 ///
@@ -78,7 +83,8 @@ impl Node for HandDetect {
     const LATENCY: &'static str = "a run of the model";
 
     fn open(params: HandDetectParams, cx: &OpenCx) -> Result<Self, NodeError> {
-        let model = PalmModel::open(&params.model, cx)?;
+        let variant = ModelVariant { path: &params.model, backend: &params.backend };
+        let model = PalmModel::open(variant, cx)?;
         Ok(Self { params, model })
     }
 

@@ -8,7 +8,10 @@ use afferent_messages::{
     vision::{Hand, Hands},
 };
 
-use crate::hand::{LandmarkModel, OneEuro, PalmModel, Region};
+use crate::{
+    hand::{LandmarkModel, OneEuro, PalmModel, Region},
+    vision_model::ModelVariant,
+};
 
 params! {
     /// Settings of [`HandTrack`].
@@ -17,6 +20,9 @@ params! {
         pub detector: PathBuf;
         /// Path of the package or program of the landmarks.
         pub landmarks: PathBuf;
+        /// Backend of the variants of both packages, such as `VulkanBackend`. Empty: the first that is
+        /// available, or the fastest if `afferent model bench` has measured it.
+        pub backend: String = "";
         /// Largest number of hands.
         pub hands: usize = "2", range 1.0..=16.0;
         /// Score from which on a palm may begin a hand.
@@ -53,6 +59,9 @@ params! {
 ///
 /// Landmarks are smoothed by a One Euro filter; the regions are not. The packages have the tasks
 /// `palm_detection` and `hand_landmarks`.
+///
+/// The inputs of an image on the GPU ([`GpuImage`](crate::GpuImage)) are prepared there, also those of
+/// turned hands.
 ///
 /// Latency: a run of the landmark model for each hand, and of the detector where it runs.
 pub struct HandTrack {
@@ -157,8 +166,9 @@ impl Node for HandTrack {
     const LATENCY: &'static str = "a run of the landmark model for each hand, and of the detector";
 
     fn open(params: HandTrackParams, cx: &OpenCx) -> Result<Self, NodeError> {
-        let palms = PalmModel::open(&params.detector, cx)?;
-        let landmarks = LandmarkModel::open(&params.landmarks, cx)?;
+        let backend = params.backend.as_str();
+        let palms = PalmModel::open(ModelVariant { path: &params.detector, backend }, cx)?;
+        let landmarks = LandmarkModel::open(ModelVariant { path: &params.landmarks, backend }, cx)?;
         Ok(Self { params, palms, landmarks, tracks: Vec::new(), search: None })
     }
 

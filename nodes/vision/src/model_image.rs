@@ -334,7 +334,8 @@ impl ModelImage {
             ScalarType::Byte => input.data_mut::<u8>().map(|out| plan.run(isa, planes, out)),
             _ => input.data_mut::<f32>().map(|out| plan.run(isa, planes, out)),
         });
-        run.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
+        let run = run?.map_err(|error| error.to_string())?;
+        run.map_err(|error| error.to_string())?;
         if let Some(corners) = &mut self.corners {
             let color = corners.color(image, self.settings.color)?;
             self.fill_border(color)?;

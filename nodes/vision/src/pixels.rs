@@ -32,13 +32,17 @@ pub fn source_of(image: &Image) -> Result<Source, String> {
     Ok(Source { format, width: image.width(), height: image.height(), yuv })
 }
 
-/// Calls `f` with the planes of the image.
-pub fn with_planes<T>(image: &Image, f: impl FnOnce(&[Plane<'_>]) -> T) -> T {
+/// Calls `f` with the planes of the image, which are read back if they are on the GPU.
+///
+/// # Errors
+/// If the GPU was lost.
+pub fn with_planes<T>(image: &Image, f: impl FnOnce(&[Plane<'_>]) -> T) -> Result<T, String> {
+    image.pixels().fetch().map_err(|error| error.to_string())?;
     let mut planes = [Plane { bytes: &[], row_stride: 0 }; 3];
     let mut count = 0;
     for (to, plane) in planes.iter_mut().zip(image.planes()) {
         *to = Plane { bytes: plane.bytes, row_stride: plane.row_stride };
         count += 1;
     }
-    f(&planes[..count])
+    Ok(f(&planes[..count]))
 }

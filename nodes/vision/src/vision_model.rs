@@ -41,6 +41,9 @@ pub(crate) struct VisionModel {
     /// Inputs after the image.
     more: Vec<TensorType>,
     method: String,
+    /// Device that prepares the images on it.
+    #[cfg(feature = "gpu")]
+    gpu: Option<afferent_gpu::Gpu>,
 }
 
 impl VisionModel {
@@ -167,7 +170,19 @@ impl VisionModel {
         let (name, contract) = (package.manifest.name, package.manifest.contract);
         let outputs = outputs.into_iter().map(|output| output.sizes).collect();
         let (path, method) = (path.to_owned(), method.to_owned());
-        Ok(Self { model, path, image, labels, name, contract, outputs, more, method })
+        Ok(Self {
+            model,
+            path,
+            image,
+            labels,
+            name,
+            contract,
+            outputs,
+            more,
+            method,
+            #[cfg(feature = "gpu")]
+            gpu: cx.services.need::<afferent_gpu::Gpu>().ok().cloned(),
+        })
     }
 
     /// Names of the classes; empty if they are not known.
@@ -262,6 +277,17 @@ impl VisionModel {
     ) -> Result<T, NodeError> {
         let path = &self.path;
         let failed = |reason: String| NodeError::Model { path: path.clone(), reason };
+        #[cfg(feature = "gpu")]
+        if columns == usize::MAX
+            && let Some(gpu) = &self.gpu
+        {
+            let input = self.image.prepare_on_device(gpu, image, to_image).map_err(failed)?;
+            if let Some(input) = input {
+                let outputs = self.model.run(&self.method, &[Input::from(&input)]);
+                let outputs = outputs.map_err(|error| failed(error.to_string()))?;
+                return read(&self.image, &outputs).map_err(failed);
+            }
+        }
         self.image.prepare_strip(image, to_image, columns, end).map_err(failed)?;
         self.run_prepared(&[], read)
     }
@@ -283,12 +309,15 @@ impl VisionModel {
         self.run_prepared(more, read)
     }
 
-    /// Lets the outputs stay on the GPU for [`VisionModel::run_on_device`].
+    /// Lets the outputs stay on the GPU for [`VisionModel::run_on_device`], if there is one.
     ///
     /// # Errors
     /// [`NodeError::Model`].
     #[cfg(feature = "gpu")]
     pub(crate) fn keep_outputs_on_device(&mut self) -> Result<(), NodeError> {
+        if self.gpu.is_none() {
+            return Ok(());
+        }
         let kept = self.model.keep_outputs_on_device(&self.method);
         kept.map_err(|error| self.error(error.to_string()))
     }
@@ -301,12 +330,12 @@ impl VisionModel {
     #[cfg(feature = "gpu")]
     pub(crate) fn run_on_device(
         &mut self,
-        gpu: &afferent_gpu::Gpu,
         image: &Image,
         out: &mut afferent_core::Tensor,
     ) -> Result<bool, NodeError> {
         let path = &self.path;
         let failed = |reason: String| NodeError::Model { path: path.clone(), reason };
+        let Some(gpu) = &self.gpu else { return Ok(false) };
         let to_image = self.image.fit(image.width(), image.height());
         let input = self.image.prepare_on_device(gpu, image, &to_image).map_err(failed)?;
         let Some(input) = input else { return Ok(false) };

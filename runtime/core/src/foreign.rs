@@ -3,7 +3,7 @@
 use alloc::{boxed::Box, sync::Arc, vec::Vec};
 use core::any::Any;
 
-use crate::AlignedBytes;
+use crate::{AlignedBytes, Error};
 
 /// Memory of another owner: a slot of shared memory, a buffer of a driver or of a network stack, a
 /// buffer of a GPU.
@@ -15,6 +15,14 @@ pub trait Memory: Send + Sync {
     /// Memory on a device is read back by the first call, into bytes that are aligned to
     /// [`AlignedBytes::ALIGNMENT`].
     fn bytes(&self) -> &[u8];
+
+    /// Reads memory on a device back, unless that has been done.
+    ///
+    /// # Errors
+    /// [`Error::DeviceFailed`] if the device was lost: [`Memory::bytes`] gives zeros then.
+    fn fetch(&self) -> Result<(), Error> {
+        Ok(())
+    }
 
     /// Number of bytes. It reads nothing back.
     fn byte_len(&self) -> usize {
@@ -92,7 +100,16 @@ impl ForeignBytes {
         self.memory.device_buffer().is_some()
     }
 
-    /// The bytes. Memory on a device is read back by the first call.
+    /// Reads memory on a device back, unless that has been done.
+    ///
+    /// # Errors
+    /// As [`Memory::fetch`].
+    pub fn fetch(&self) -> Result<(), Error> {
+        self.memory.fetch()
+    }
+
+    /// The bytes. Memory on a device is read back by the first call; [`ForeignBytes::fetch`] tells
+    /// whether that fails.
     ///
     /// # Panics
     /// If the memory has become shorter, against the contract of [`Memory::bytes`].

@@ -321,7 +321,8 @@ impl<'a> TensorSlot<'a> {
     /// Borrows the tensor for reading.
     ///
     /// # Errors
-    /// [`Error::InvalidTensor`] if it has no memory yet.
+    /// [`Error::InvalidTensor`] if it has no memory yet, [`Error::DeviceFailed`] if its elements were on
+    /// a device that is lost.
     #[inline]
     pub fn view(&self) -> Result<TensorView<'_>, Error> {
         if !self.has_memory() {
@@ -381,6 +382,7 @@ impl<'a> TensorSlot<'a> {
     fn device_view(&self) -> Result<TensorView<'_>, Error> {
         #[cfg(feature = "alloc")]
         if let Some(OnDevice { elements, .. }) = &self.device {
+            elements.fetch()?;
             let bytes = elements.as_slice().get(..self.len);
             let reason = "the sizes do not match the bytes";
             let bytes = bytes.ok_or(Error::InvalidTensor { reason })?;
@@ -599,12 +601,16 @@ mod tests {
 
     /// Memory that counts its readbacks.
     #[derive(Default)]
-    struct Device(crate::AlignedBytes, AtomicUsize);
+    struct Device(crate::AlignedBytes, AtomicUsize, Option<Error>);
 
     impl crate::Memory for Device {
         fn bytes(&self) -> &[u8] {
             self.1.fetch_add(1, Ordering::Relaxed);
             self.0.as_slice()
+        }
+
+        fn fetch(&self) -> Result<(), Error> {
+            self.2.map_or(Ok(()), Err)
         }
 
         fn byte_len(&self) -> usize {
@@ -624,7 +630,7 @@ mod tests {
         let mut cell = UnsafeCell::new(slot.unwrap());
         // SAFETY: the memory outlives the tensor, and nothing else accesses it.
         unsafe { cell.get_mut().assign_memory(data, 4).unwrap() };
-        let device = Arc::new(Device([1, 2, 3, 4][..].into(), AtomicUsize::new(0)));
+        let device = Arc::new(Device([1, 2, 3, 4][..].into(), AtomicUsize::new(0), None));
         let on_device = ForeignBytes::new(device.clone());
         // SAFETY: nothing else accesses the tensor.
         let mut out = unsafe { TensorMut::new(&cell) };
@@ -643,6 +649,10 @@ mod tests {
         assert_eq!(elements(cell.get_mut()), [9, 7, 7, 7]);
         drop(on_device);
         assert_eq!(Arc::strong_count(&device), 1);
+        let fault = Error::DeviceFailed { reason: "lost" };
+        let lost = Device([0; 4][..].into(), AtomicUsize::new(0), Some(fault));
+        cell.get_mut().put_on_device(lost.into()).unwrap();
+        assert_eq!(cell.get_mut().view().err(), Some(fault));
     }
 
     fn elements(slot: &TensorSlot<'_>) -> Vec<u8> {

@@ -106,6 +106,15 @@ impl Tensor {
         self.bytes.foreign().filter(|bytes| bytes.is_on_device())
     }
 
+    /// Reads elements on a device back, unless that has been done. A reader of a tensor that may be on
+    /// a device calls it first, since a lost device gives zeros.
+    ///
+    /// # Errors
+    /// [`Error::DeviceFailed`] if the device was lost.
+    pub fn fetch(&self) -> Result<(), Error> {
+        self.device_memory().map_or(Ok(()), ForeignBytes::fetch)
+    }
+
     /// Releases foreign memory: the tensor is empty afterwards, of the same dtype and rank, or of
     /// rank 1 if it was a scalar. A tensor that owns its elements does not change.
     pub fn release_foreign(&mut self) {

@@ -111,6 +111,10 @@ impl Method<'_> {
         {
             return self.bind_device_tensor(index, given, slot);
         }
+        #[cfg(feature = "alloc")]
+        if let Input::Owned(given) = input {
+            given.fetch().map_err(|error| RunError::Input { index, error })?;
+        }
         let Some(view) = &input.view() else {
             let (found, needed) = (kind(input), tensor.dtype().name());
             return Err(RunError::InputKind { index, found, needed });

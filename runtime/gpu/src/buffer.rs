@@ -55,7 +55,8 @@ impl Device {
     /// filled with zeros.
     ///
     /// # Errors
-    /// If they exceed the buffer, or `offset` is not a multiple of four.
+    /// If they exceed the buffer, `offset` is not a multiple of four, or the driver has no memory. On a
+    /// lost device, the next dispatch fails.
     pub fn upload(&self, buffer: &Buffer, offset: u64, bytes: &[u8]) -> Result<(), GpuError> {
         let whole = bytes.len() - bytes.len() % WORD_BYTES as usize;
         let end = offset.saturating_add(bytes.len() as u64);
@@ -64,14 +65,15 @@ impl Device {
             return Err(GpuError::Invalid { reason });
         }
         self.counters.uploads.fetch_add(1, Ordering::Relaxed);
-        if whole > 0 {
-            self.queue.write_buffer(&buffer.0, offset, &bytes[..whole]);
-        }
-        if whole < bytes.len() {
-            let mut word = [0; WORD_BYTES as usize];
-            word[..bytes.len() - whole].copy_from_slice(&bytes[whole..]);
-            self.queue.write_buffer(&buffer.0, offset + whole as u64, &word);
-        }
-        Ok(())
+        self.scoped(|| {
+            if whole > 0 {
+                self.queue.write_buffer(&buffer.0, offset, &bytes[..whole]);
+            }
+            if whole < bytes.len() {
+                let mut word = [0; WORD_BYTES as usize];
+                word[..bytes.len() - whole].copy_from_slice(&bytes[whole..]);
+                self.queue.write_buffer(&buffer.0, offset + whole as u64, &word);
+            }
+        })
     }
 }

@@ -58,10 +58,9 @@ impl Device {
         readbacks: &[Readback<'_>],
         read: &mut dyn FnMut(&[u8]),
     ) -> Result<(), GpuError> {
-        self.check()?;
-        let mut encoder = self.device.create_command_encoder(&CommandEncoderDescriptor::default());
-        let mut count = 0;
-        {
+        let staging = staging.filter(|_| !readbacks.is_empty());
+        let (mut count, mut end) = (0, 0);
+        self.submit(|encoder| {
             let mut pass = encoder.begin_compute_pass(&ComputePassDescriptor::default());
             for dispatch in dispatches {
                 pass.set_pipeline(&dispatch.pipeline.pipeline);
@@ -70,22 +69,33 @@ impl Device {
                 pass.dispatch_workgroups(x, y, z);
                 count += 1;
             }
-        }
+            drop(pass);
+            let Some(staging) = staging else { return };
+            for Readback { from, to, bytes } in readbacks {
+                let bytes = bytes.next_multiple_of(4);
+                encoder.copy_buffer_to_buffer(&from.0, 0, &staging.0, *to, bytes);
+                end = end.max(to + bytes);
+            }
+        })?;
         self.counters.dispatches.fetch_add(count, Ordering::Relaxed);
-        let Some(staging) = staging.filter(|_| !readbacks.is_empty()) else {
-            self.queue.submit([encoder.finish()]);
-            return self.check();
-        };
-        let mut end = 0;
-        for readback in readbacks {
-            let bytes = readback.bytes.next_multiple_of(4);
-            let from = &readback.from.0;
-            encoder.copy_buffer_to_buffer(from, 0, &staging.0, readback.to, bytes);
-            end = end.max(readback.to + bytes);
-        }
-        self.queue.submit([encoder.finish()]);
+        staging.map_or(Ok(()), |staging| self.map(staging, end, read))
+    }
+
+    /// Submits the commands that `record` adds.
+    ///
+    /// # Errors
+    /// If the device is lost or refuses a command. A device that is lost later gives an error to the
+    /// next wait.
+    pub(crate) fn submit(&self, record: impl FnOnce(&mut CommandEncoder)) -> Result<(), GpuError> {
         self.check()?;
-        self.map(staging, end, read)
+        self.scoped(|| {
+            let descriptor = CommandEncoderDescriptor::default();
+            let mut encoder = self.device.create_command_encoder(&descriptor);
+            record(&mut encoder);
+            self.queue.submit([encoder.finish()]);
+        })?;
+        // A lost device drops commands and reports it here.
+        self.poll(PollType::Poll)
     }
 
     fn map(&self, staging: &Buffer, end: u64, read: &mut dyn FnMut(&[u8])) -> Result<(), GpuError> {
@@ -94,8 +104,9 @@ impl Device {
         }
         self.counters.readbacks.fetch_add(1, Ordering::Relaxed);
         let slice = staging.0.slice(..end);
-        slice.map_async(MapMode::Read, |_| ());
+        self.scoped(|| slice.map_async(MapMode::Read, |_| ()))?;
         self.wait()?;
+        // A buffer that was not mapped has no range.
         let mapped = slice.get_mapped_range();
         let result = mapped
             .map(|bytes| read(&bytes))
@@ -109,9 +120,7 @@ impl Device {
     /// # Errors
     /// If the device is lost.
     pub fn wait(&self) -> Result<(), GpuError> {
-        let polled = self.device.poll(PollType::wait_indefinitely());
-        self.check()?;
-        polled.map(|_| ()).map_err(|error| GpuError::Lost { reason: error.to_string() })
+        self.poll(PollType::wait_indefinitely())
     }
 
     /// True if the device has time stamps.
@@ -135,28 +144,27 @@ impl Device {
     }
 
     fn profile_chunk(&self, dispatches: &[&Dispatch]) -> Result<Vec<Duration>, GpuError> {
-        self.check()?;
         let count = u32::try_from(dispatches.len() * 2).unwrap_or(u32::MAX);
-        let queries = self.device.create_query_set(&QuerySetDescriptor {
-            label: None,
-            ty: QueryType::Timestamp,
-            count,
-        });
-        let mut encoder = self.device.create_command_encoder(&CommandEncoderDescriptor::default());
-        for (first, dispatch) in (0..).step_by(2).zip(dispatches) {
-            timed_pass(&mut encoder, &queries, first, dispatch);
-        }
         let bytes = u64::from(count) * u64::from(QUERY_SIZE);
-        let resolved = self.device.create_buffer(&wgpu::BufferDescriptor {
-            label: None,
-            size: bytes,
-            usage: wgpu::BufferUsages::QUERY_RESOLVE | wgpu::BufferUsages::COPY_SRC,
-            mapped_at_creation: false,
-        });
         let staging = self.readback_buffer(bytes)?;
-        encoder.resolve_query_set(&queries, 0..count, &resolved, 0);
-        encoder.copy_buffer_to_buffer(&resolved, 0, &staging.0, 0, bytes);
-        self.queue.submit([encoder.finish()]);
+        self.submit(|encoder| {
+            let queries = self.device.create_query_set(&QuerySetDescriptor {
+                label: None,
+                ty: QueryType::Timestamp,
+                count,
+            });
+            for (first, dispatch) in (0..).step_by(2).zip(dispatches) {
+                timed_pass(encoder, &queries, first, dispatch);
+            }
+            let resolved = self.device.create_buffer(&wgpu::BufferDescriptor {
+                label: None,
+                size: bytes,
+                usage: wgpu::BufferUsages::QUERY_RESOLVE | wgpu::BufferUsages::COPY_SRC,
+                mapped_at_creation: false,
+            });
+            encoder.resolve_query_set(&queries, 0..count, &resolved, 0);
+            encoder.copy_buffer_to_buffer(&resolved, 0, &staging.0, 0, bytes);
+        })?;
         let nanoseconds = f64::from(self.queue.get_timestamp_period());
         let mut times = Vec::new();
         self.map(&staging, bytes, &mut |bytes| {
@@ -250,6 +258,39 @@ mod tests {
         let other = device.buffer(8).unwrap();
         device.run(&[dispatch(device, [&buffer, &other])]).unwrap();
         device.wait().unwrap();
+    }
+
+    #[test]
+    fn a_lost_device_fails_the_call_that_it_hits() {
+        type Hit = fn(&Device, [&Buffer; 2], &Dispatch) -> Result<(), GpuError>;
+        let hits: [(&str, Hit); 6] = [
+            ("run", |device, _, run| device.run(&[run.clone()])),
+            ("copy", |device, [a, b], _| device.copy(a, b, 20)),
+            ("wait", |device, _, _| device.wait()),
+            ("buffer", |device, _, _| {
+                device.buffer(20).and_then(|a| device.copy(&a, &a.clone(), 4))
+            }),
+            ("read", |device, [a, staging], run| {
+                let readbacks = [Readback { from: a, to: 0, bytes: 20 }];
+                let mut read = |bytes: &[u8]| panic!("the run gives {bytes:?}");
+                device.run_and_read(&[run.clone()], Some(staging), &readbacks, &mut read)
+            }),
+            ("profile", |device, _, run| device.profile(&[run]).map(|_| ())),
+        ];
+        for (name, hit) in hits {
+            let gpu = Gpu::new(GpuOptions::from_env());
+            let Some(device) = device(&gpu) else { return };
+            let [a, b] = [(); 2].map(|()| device.buffer(20).unwrap());
+            let staging = device.readback_buffer(20).unwrap();
+            let run = dispatch(device, [&a, &b]);
+            device.run(&[run.clone()]).unwrap();
+            device.destroy();
+            let to = if name == "read" { &staging } else { &b };
+            for _ in 0..2 {
+                let error = hit(device, [&a, to], &run).unwrap_err();
+                assert!(matches!(error, GpuError::Lost { .. }), "{name}: {error}");
+            }
+        }
     }
 
     #[test]

@@ -1,13 +1,17 @@
 //! The device of a process, opened on first use, and its faults.
 
-use std::sync::{
-    Arc, Mutex, OnceLock, PoisonError,
-    atomic::{AtomicU64, Ordering},
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{
+        Arc, Mutex, OnceLock, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use afferent_core::Service;
 use wgpu::{
     Adapter, Backends, DeviceDescriptor, ErrorFilter, Features, Instance, InstanceDescriptor,
+    PollType,
 };
 
 use crate::{
@@ -213,37 +217,67 @@ impl Device {
         self.offset_alignment
     }
 
-    /// Returns the first fault that the driver reported outside of a call.
+    /// Destroys the device after its last command. Later calls fail as on a device that the driver has
+    /// lost.
+    #[doc(hidden)]
+    pub fn destroy(&self) {
+        // A device with unfinished commands reports its loss after them.
+        drop(self.wait());
+        self.device.destroy();
+    }
+
+    /// Returns the loss of the device, or the first fault that the driver reported outside of a call.
     pub(crate) fn check(&self) -> Result<(), GpuError> {
         let fault = self.fault.lock().unwrap_or_else(PoisonError::into_inner);
         fault.clone().map_or(Ok(()), Err)
     }
 
-    /// Runs `make` and returns the error that the driver reports for it.
+    /// Runs `make` and returns the error that the driver reports for it. So the call that causes an
+    /// error fails, and no call of another thread.
     pub(crate) fn scoped<T>(&self, make: impl FnOnce() -> T) -> Result<T, GpuError> {
         let memory = self.device.push_error_scope(ErrorFilter::OutOfMemory);
+        let internal = self.device.push_error_scope(ErrorFilter::Internal);
         let validation = self.device.push_error_scope(ErrorFilter::Validation);
         let made = make();
         let validation = pollster::block_on(validation.pop());
+        let internal = pollster::block_on(internal.pop());
         let memory = pollster::block_on(memory.pop());
-        match memory.or(validation) {
+        match memory.or(internal).or(validation) {
             None => Ok(made),
-            Some(error) => Err(describe(&error)),
+            // A command to a lost device is invalid, which hides the cause.
+            Some(error) => Err(self.poll(PollType::Poll).err().unwrap_or_else(|| describe(&error))),
+        }
+    }
+
+    /// Lets the driver report finished commands and the loss of the device.
+    ///
+    /// # Errors
+    /// If the device is lost.
+    pub(crate) fn poll(&self, how: PollType) -> Result<(), GpuError> {
+        // wgpu panics if the driver loses the device during a wait. It has called the callback of the
+        // loss by then, and holds no lock that the panic could poison.
+        let polled = catch_unwind(AssertUnwindSafe(|| self.device.poll(how)));
+        self.check()?;
+        match polled {
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(error)) => Err(GpuError::Lost { reason: error.to_string() }),
+            Err(_) => Err(GpuError::Lost { reason: "the driver failed during a wait".into() }),
         }
     }
 }
 
-/// Records faults that no error scope catches.
+/// Records the loss of the device, and faults that no error scope catches.
 fn watch(device: &wgpu::Device, fault: &Arc<Mutex<Option<GpuError>>>) {
-    let record = |fault: &Mutex<Option<GpuError>>, error: GpuError| {
-        fault.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
-    };
     let lost = fault.clone();
-    device.set_device_lost_callback(move |_, reason| {
-        record(&lost, GpuError::Lost { reason });
+    device.set_device_lost_callback(move |why, reason| {
+        let reason = if reason.is_empty() { format!("{why:?}").to_lowercase() } else { reason };
+        *lost.lock().unwrap_or_else(PoisonError::into_inner) = Some(GpuError::Lost { reason });
     });
     let uncaptured = fault.clone();
-    device.on_uncaptured_error(Arc::new(move |error| record(&uncaptured, describe(&error))));
+    device.on_uncaptured_error(Arc::new(move |error| {
+        let mut fault = uncaptured.lock().unwrap_or_else(PoisonError::into_inner);
+        fault.get_or_insert_with(|| describe(&error));
+    }));
 }
 
 fn describe(error: &wgpu::Error) -> GpuError {

@@ -1,4 +1,6 @@
-//! Errors of the device.
+//! Errors of the device, and as errors of a delegate.
+
+use afferent_core::Error;
 
 /// Error of the device or the driver.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -60,4 +62,28 @@ pub enum GpuError {
         /// Message of the driver.
         reason: String,
     },
+}
+
+impl From<GpuError> for Error {
+    fn from(error: GpuError) -> Self {
+        match error {
+            GpuError::OutOfMemory { bytes } => {
+                Self::OutOfResources { bytes: usize::try_from(bytes).unwrap_or(usize::MAX) }
+            }
+            GpuError::Exhausted => Self::DeviceFailed { reason: "the GPU has no more memory" },
+            GpuError::BufferTooLarge { .. } => Self::InvalidTensor {
+                reason: "a tensor exceeds the largest buffer that a shader of this GPU can use",
+            },
+            GpuError::Off | GpuError::NoAdapter | GpuError::NoMatch { .. } => {
+                Self::NotSupported { what: "a machine without a GPU that AFFERENT_GPU allows" }
+            }
+            GpuError::Lost { .. } => {
+                Self::DeviceFailed { reason: "the GPU was lost; restart the program" }
+            }
+            GpuError::Open { .. } => Self::DeviceFailed { reason: "the GPU cannot be opened" },
+            GpuError::Invalid { .. } => {
+                Self::DeviceFailed { reason: "the driver refuses a shader or a command" }
+            }
+        }
+    }
 }

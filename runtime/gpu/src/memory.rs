@@ -5,7 +5,7 @@ use std::{
     sync::{Mutex, OnceLock, PoisonError},
 };
 
-use afferent_core::{AlignedBytes, ForeignBytes, Memory};
+use afferent_core::{AlignedBytes, Error, ForeignBytes, Memory};
 
 use crate::{Buffer, Device, Gpu, GpuError, Readback};
 
@@ -42,14 +42,14 @@ impl Pool {
 /// Elements of a tensor on the device. The first call of [`Memory::bytes`] reads them back; dropping
 /// the memory returns its buffer to the pool of the device.
 ///
-/// A lost device gives zeros, because [`Memory::bytes`] cannot fail. The next command to the device
-/// reports the loss.
+/// A lost device gives an error to [`Memory::fetch`], and zeros to [`Memory::bytes`], which cannot fail.
 pub struct DeviceMemory {
     gpu: Gpu,
     /// `None` after the drop.
     buffer: Option<Buffer>,
     bytes: usize,
-    host: OnceLock<AlignedBytes>,
+    /// The bytes, and the fault if they are zeros instead.
+    host: OnceLock<(AlignedBytes, Option<GpuError>)>,
 }
 
 impl Gpu {
@@ -86,6 +86,13 @@ impl DeviceMemory {
         memory.gpu.is_same(gpu).then(|| memory.buffer())
     }
 
+    fn on_host(&self) -> &(AlignedBytes, Option<GpuError>) {
+        self.host.get_or_init(|| match self.read() {
+            Ok(bytes) => (bytes, None),
+            Err(fault) => (AlignedBytes::zeroed(self.bytes), Some(fault)),
+        })
+    }
+
     fn read(&self) -> Result<AlignedBytes, GpuError> {
         let bytes = self.bytes as u64;
         let missing = GpuError::OutOfMemory { bytes };
@@ -101,8 +108,11 @@ impl DeviceMemory {
 
 impl Memory for DeviceMemory {
     fn bytes(&self) -> &[u8] {
-        let zeros = || AlignedBytes::zeroed(self.bytes);
-        self.host.get_or_init(|| self.read().unwrap_or_else(|_| zeros())).as_slice()
+        self.on_host().0.as_slice()
+    }
+
+    fn fetch(&self) -> Result<(), Error> {
+        self.on_host().1.clone().map_or(Ok(()), |fault| Err(fault.into()))
     }
 
     fn byte_len(&self) -> usize {
@@ -132,10 +142,7 @@ impl Device {
         if bytes > from.bytes().min(to.bytes()) {
             return Err(GpuError::Invalid { reason: format!("copy of {bytes} bytes") });
         }
-        let mut encoder = self.device.create_command_encoder(&Default::default());
-        encoder.copy_buffer_to_buffer(&from.0, 0, &to.0, 0, bytes);
-        self.queue.submit([encoder.finish()]);
-        self.check()
+        self.submit(|encoder| encoder.copy_buffer_to_buffer(&from.0, 0, &to.0, 0, bytes))
     }
 }
 
@@ -174,5 +181,27 @@ mod tests {
         assert!(device.copy(&buffer, to.buffer(), 1024).is_err());
         drop((tensor, clone));
         assert_eq!(gpu.memory(9).unwrap().buffer(), &buffer);
+    }
+
+    #[test]
+    fn memory_of_a_lost_device_cannot_be_fetched() {
+        let gpu = Gpu::new(GpuOptions::from_env());
+        let device = match gpu.device() {
+            Ok(device) => device,
+            Err(error) => return println!("skipped: no Vulkan device: {error}"),
+        };
+        let [read, lost] = [(); 2].map(|()| {
+            let memory = gpu.memory(4).unwrap();
+            device.upload(memory.buffer(), 0, &[1, 2, 3, 4]).unwrap();
+            let memory = ForeignBytes::from(memory);
+            Tensor::from_foreign(ScalarType::Byte, &[4], &[0], memory).unwrap()
+        });
+        assert_eq!((read.fetch(), read.view().bytes()), (Ok(()), &[1, 2, 3, 4][..]));
+        device.destroy();
+        let error = lost.fetch().unwrap_err();
+        assert!(error.to_string().contains("the GPU was lost"), "{error}");
+        // The copy on the host stays.
+        assert_eq!((read.fetch(), read.view().bytes()), (Ok(()), &[1, 2, 3, 4][..]));
+        assert!(matches!(gpu.memory(4).err(), Some(GpuError::Lost { .. })));
     }
 }

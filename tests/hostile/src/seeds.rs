@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    ops::Range,
     path::{Path, PathBuf},
 };
 
@@ -19,7 +20,11 @@ pub struct Seed {
 /// # Panics
 /// If the data of the conformance tests cannot be read.
 pub fn seeds(file: &str) -> Vec<Seed> {
-    let mut folders: Vec<PathBuf> = fs::read_dir(programs())
+    seeds_in(&programs(), file)
+}
+
+fn seeds_in(folder: &Path, file: &str) -> Vec<Seed> {
+    let mut folders: Vec<PathBuf> = fs::read_dir(folder)
         .expect("the conformance programs are in this repository")
         .map(|entry| entry.expect("the folder is readable").path())
         .filter(|folder| folder.join(file).exists())
@@ -49,6 +54,28 @@ pub fn xnnpack_programs() -> Vec<Seed> {
     let name = |path: &Path| path.file_stem().unwrap_or_default().to_string_lossy().into();
     let seed = |path: &PathBuf| Seed { name: name(path), bytes: fs::read(path).expect("readable") };
     paths.iter().map(seed).collect()
+}
+
+/// Returns the conformance programs with Vulkan delegates of at most `max_bytes` bytes.
+///
+/// # Panics
+/// If they cannot be read.
+pub fn vulkan_programs(max_bytes: usize) -> Vec<Seed> {
+    let mut seeds = seeds_in(&programs().with_file_name("vulkan"), "model.pte");
+    seeds.retain(|seed| seed.bytes.len() <= max_bytes && payload(&seed.bytes).is_some());
+    seeds
+}
+
+/// Range of the first Vulkan payload in a program: its header, graph and constants.
+pub fn payload(program: &[u8]) -> Option<Range<usize>> {
+    let start = program.windows(4).position(|bytes| bytes == b"VH00")?.checked_sub(4)?;
+    let word = |at: usize| {
+        let bytes = program.get(start + at..)?.first_chunk()?;
+        usize::try_from(u32::from_le_bytes(*bytes)).ok()
+    };
+    let (graph, constants) = (word(10)? + word(14)?, word(18)? + word(22)?);
+    let end = start + graph.max(constants);
+    (end <= program.len()).then_some(start..end)
 }
 
 /// Folder of the conformance programs.

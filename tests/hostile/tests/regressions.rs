@@ -26,6 +26,10 @@ fn fixed_findings_stay_fixed() {
                 let tally = execute::program_with_xnnpack(&bytes, bytes.len() as u64);
                 assert!(tally.rejected > 0 && tally.completed == 0, "{name}: {tally:?}");
             }
+            #[cfg(feature = "vulkan")]
+            "vulkan" => drop(execute::program_with_vulkan(&bytes, bytes.len() as u64)),
+            #[cfg(not(feature = "vulkan"))]
+            "vulkan" => println!("skipped: it needs the feature `vulkan`"),
             "operators" => drop(call::call(&bytes)),
             "wire" => drop(wire::decode(&bytes)),
             other => panic!("{name}: `{other}` is not a fuzz target"),

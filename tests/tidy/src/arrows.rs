@@ -74,7 +74,8 @@ const ANYTHING: &[&str] = &[
 ];
 
 /// Additional crates that every crate may use as dev-dependencies.
-const IN_TESTS: &[&str] = &["runtime/kernels", "backends/xnnpack", "graph/messages"];
+const IN_TESTS: &[&str] =
+    &["runtime/kernels", "backends/vulkan", "backends/xnnpack", "graph/messages"];
 
 #[test]
 fn arrows_point_one_way() {

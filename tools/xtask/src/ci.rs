@@ -119,7 +119,7 @@ fn format() -> Result<()> {
 const EVERYTHING: &str = "--workspace --locked --features \
     afferent/audio-device,afferent/camera-nokhwa,afferent/h264,afferent/net,afferent/ros2,\
     afferent/serial,afferent/tls,afferent/vulkan,afferent-tests-conformance/vulkan,\
-    afferent-bench/gpu,afferent-bench/net";
+    afferent-tests-hostile/vulkan,afferent-bench/gpu,afferent-bench/net";
 
 fn lints() -> Result<()> {
     command::run(&mut cargo(&format!("clippy {EVERYTHING} --all-targets -- -D warnings")))

@@ -38,6 +38,7 @@ SEED = 90501
 COMPARED_ITEMS = 4
 TIMED_CALLS = 30
 BATCH = 64
+CALLS_OF_A_PROCESS = 100
 # Skew and blur of the conditions of the recognizer, and the height of a line in its image.
 CONDITIONS = {"clean": (0.0, 0.0, (24, 33)), "low_detail": (0.0, 0.0, (14, 20)),
               "blurred_and_skewed": (1.0, 1.2, (18, 33))}
@@ -81,6 +82,31 @@ class Program:
     def run_all(self, inputs):
         """Returns the outputs for inputs (n, channels, height, width)."""
         return [torch.cat(parts) for parts in zip(*(self(row[None]) for row in inputs))]
+
+
+class OurProgram:
+    """A program of a package on our runtime, which has backends that the official wheel lacks."""
+
+    def __init__(self, afferent, name, variant):
+        self.afferent, self.path = afferent, os.path.join(MODELS, name, f"{name}_{variant}.pte")
+
+    def run_all(self, inputs):
+        """Returns the outputs for inputs (n, channels, height, width)."""
+        parts = [self.run(inputs[at:at + CALLS_OF_A_PROCESS]) for at in range(0, len(inputs), CALLS_OF_A_PROCESS)]
+        return [torch.cat(outputs) for outputs in zip(*parts)]
+
+    def run(self, inputs):
+        with tempfile.TemporaryDirectory() as folder:
+            calls = []
+            for at, row in enumerate(inputs):
+                np.save(os.path.join(folder, f"x_{at}.npy"), row[None].numpy())
+                calls += ["--next"] * bool(at) + ["--input", os.path.join(folder, f"x_{at}.npy")]
+            subprocess.run([*self.afferent, "model", "run", self.path, *calls, "--output-dir", folder], check=True,
+                           stdout=subprocess.DEVNULL, cwd=ROOT)
+            folders = [os.path.join(folder, f"call_{at}") for at in range(len(inputs))]
+            files = sorted(file for file in os.listdir(folders[0]) if file.startswith("output_"))
+            return [torch.from_numpy(np.concatenate([np.load(os.path.join(call, file)) for call in folders]))
+                    for file in files]
 
 
 def rounded(figures):
@@ -243,6 +269,13 @@ def call_ms(program, x):
     return round(min(times) * 1000, 2)
 
 
+def measure_vulkan(name, count, afferent):
+    """Returns the figures of the Vulkan variant, on our runtime with the feature `vulkan`."""
+    run, default = MEASURES[name]
+    program = OurProgram(afferent, name, "vulkan")
+    return {"items": count or default, **run(program, count or default)[0], "bytes": os.path.getsize(program.path)}
+
+
 def measure(name, count, afferent):
     run, default = MEASURES[name]
     quality = {"measured_with": "tools/zoo/vision/evaluate.py", "measured_on": MEASURED_ON[name]}
@@ -273,13 +306,19 @@ if __name__ == "__main__":
     parser.add_argument("--items", type=int)
     parser.add_argument("--afferent", default="cargo run --release -q -p afferent --",
                         help="command of afferent; empty to leave our runtime out")
+    parser.add_argument("--vulkan", action="store_true",
+                        help="measure only the Vulkan variant, with the feature `vulkan` of afferent, and keep the rest")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     for package in arguments.names or MEASURES:
         folder = os.path.join(MODELS, package)
         with open(os.path.join(folder, "model.yaml")) as file:
             content = yaml.safe_load(file)
-        content["quality"] = measure(package, arguments.items, shlex.split(arguments.afferent))
+        command = shlex.split(arguments.afferent)
+        if arguments.vulkan:
+            content["quality"]["vulkan"] = measure_vulkan(package, arguments.items, command)
+        else:
+            content["quality"] = measure(package, arguments.items, command)
         write_card(folder, content)
         for key, row in content["quality"].items():
             print(f"{package}: {key}: {row}", flush=True)

@@ -1,12 +1,15 @@
-"""Adds the Vulkan variant to a vision package, with the weights of its int8 program: vulkan.py [NAME]...
+"""Adds the Vulkan variant to vision packages, with the weights of their first program: vulkan.py [NAME]...
 
-The shipped packages have no checkpoints. Weights of 8 bits are exact in half precision.
+The shipped packages have no checkpoints. Weights of 8 bits are exact in half precision; those of 32 bits are
+rounded. Only the program of `depth` is in the repository.
 """
 import sys
 from pathlib import Path
 
 import depth
 import hand
+import objects
+import palm
 import torch
 import yaml
 from executorch.backends.vulkan.partitioner.vulkan_partitioner import VulkanPartitioner
@@ -16,10 +19,12 @@ from torch import nn
 
 from cards import variant_entry, write_card
 from export import lower, write
-from exported_weights import read_xnnpack_int8
+from exported_weights import read_xnnpack_layers
 
 NETWORKS = {"depth": (depth.DepthNetwork, (3, depth.HEIGHT, depth.WIDTH)),
-            "hand": (getattr(hand, "HandNetwork", None), (3, hand.SIZE, hand.SIZE))}
+            "hand": (hand.HandNetwork, (3, hand.SIZE, hand.SIZE)),
+            "objects": (objects.ObjectsNetwork, (3, objects.HEIGHT, objects.WIDTH)),
+            "palm": (palm.PalmNetwork, (3, palm.SIZE, palm.SIZE))}
 
 
 def layers_in_call_order(network, example):
@@ -36,16 +41,21 @@ def layers_in_call_order(network, example):
 
 
 def load(name):
-    """Returns a network with the weights of the int8 program, and an example input."""
+    """Returns a network with the weights of the first program of the package, and an example input."""
     build, size = NETWORKS[name]
-    network, example = fold_batch_norm(build()), torch.rand(1, *size)
-    weights = list(read_xnnpack_int8(Path(MODELS) / name / f"{name}_int8.pte"))
+    network, example = fold_batch_norm(build().eval()), torch.rand(1, *size)
+    folder = Path(MODELS) / name
+    card = yaml.safe_load((folder / "model.yaml").read_text())
+    weights = list(read_xnnpack_layers(folder / card["variants"][0]["file"]))
     layers = layers_in_call_order(network, example)
     if len(weights) != len(layers):
         raise SystemExit(f"{name}: the program has {len(weights)} layers, but the network has {len(layers)}")
-    for layer, (weight, bias) in zip(layers, weights):
-        if layer.weight.shape != weight.shape:
-            raise SystemExit(f"{name}: a layer has the shape {tuple(layer.weight.shape)}, in the program {tuple(weight.shape)}")
+    for layer in layers:
+        # Parallel layers are in any order.
+        at = next((at for at, (weight, _) in enumerate(weights) if weight.shape == layer.weight.shape), None)
+        if at is None:
+            raise SystemExit(f"{name}: the program has no layer of the shape {tuple(layer.weight.shape)}")
+        weight, bias = weights.pop(at)
         layer.weight.data, layer.bias = weight, nn.Parameter(bias)
     return network.eval(), example
 

@@ -1,7 +1,7 @@
 //! Runs of small graphs: state, live sizes, constants, memory.
 
 use afferent_core::{Error, Tensor};
-use afferent_gpu::DeviceKind;
+use afferent_gpu::{DeviceKind, Gpu, GpuOptions};
 
 use crate::{
     graph::{DataType, Value},
@@ -101,4 +101,33 @@ fn constant_calls_run_at_load_and_functions_are_fused() {
     assert_eq!(outs[0].data::<f32>().unwrap(), [5.0, 0.0]);
     assert_eq!(runner.delegate.dispatches(), 1);
     assert_eq!(runner.delegate.constant_calls(), 1);
+}
+
+#[test]
+fn a_lost_device_fails_the_run_that_it_hits() {
+    if gpu().is_none() {
+        return;
+    }
+    // A device of its own: the other tests share theirs.
+    let gpu = Gpu::new(GpuOptions::from_env());
+    let net = || {
+        let mut net = Net::default();
+        let (x, out) = (net.input(DataType::F32, &[4]), net.output(DataType::F32, &[4]));
+        net.call("aten.relu.default", &[x, out]);
+        net.graph()
+    };
+    let mut runner = Runner::new(gpu.clone(), net(), DeviceKind::Cpu).unwrap();
+    let x = Tensor::from_slice(&[1.0_f32, -1.0, 2.0, 3.0]);
+    let mut outs = [Tensor::zeros(afferent_core::ScalarType::Float, &[0])];
+    let (next, result) = runner.run(&[x.clone()], &mut outs);
+    assert_eq!((result, outs[0].data::<f32>().unwrap()), (Ok(()), &[1.0, 0.0, 2.0, 3.0][..]));
+    gpu.device().unwrap().destroy();
+    runner = next;
+    let lost = Error::DeviceFailed { reason: "the GPU was lost; restart the program" };
+    for _ in 0..2 {
+        let (next, result) = runner.run(&[x.clone()], &mut outs);
+        assert_eq!(result, Err(lost));
+        runner = next;
+    }
+    assert_eq!(Runner::new(gpu, net(), DeviceKind::Cpu).err(), Some(lost));
 }

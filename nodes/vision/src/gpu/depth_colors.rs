@@ -8,7 +8,7 @@ use afferent_messages::{
 };
 use afferent_simd::image::{Source, Tables};
 
-use super::{COMPONENT, Words, on_device, run, words};
+use super::{CHANNEL, UPRIGHT, Words, on_device, run, words};
 use crate::pixels::source_of;
 
 /// Draws depth into images on the device.
@@ -65,7 +65,7 @@ impl DepthColors {
         }
         let memory = gpu.memory((3 * width * height).next_multiple_of(4)).map_err(failed)?;
         let reads = [pixels, &tables, &settings, values, range.buffer()];
-        let shader = format!("{SHADER}{COMPONENT}");
+        let shader = format!("{SHADER}{CHANNEL}{UPRIGHT}");
         let count = (3 * width * height).div_ceil(4);
         run(device, &shader, &reads, memory.buffer(), count).map_err(failed)?;
         let bytes = afferent_core::ForeignBytes::from(memory);

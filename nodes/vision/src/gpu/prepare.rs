@@ -5,7 +5,7 @@ use afferent_gpu::{DeviceMemory, Gpu};
 use afferent_messages::{Affine, Image};
 use afferent_simd::image::{Order, Sampling, Source, Tables, Target};
 
-use super::{COMPONENT, Words, run, tensor, words};
+use super::{CHANNEL, TURN, TURNED, UPRIGHT, Words, run, tensor, words};
 use crate::pixels::source_of;
 
 /// Tables of the last kind of images.
@@ -31,11 +31,18 @@ impl Preparation {
         let failed = |error: afferent_gpu::GpuError| error.to_string();
         let source = source_of(image)?;
         let known = (source, *to_image, image.row_stride());
+        let is_turned = to_image.0[0][1] != 0.0 || to_image.0[1][0] != 0.0;
         if self.known.as_ref() != Some(&known) {
-            let tables = Tables::new(source, target, to_image.0, sampling);
+            let tables = match is_turned {
+                true => Tables::without_taps(source, target),
+                false => Tables::new(source, target, to_image.0, sampling),
+            };
             let tables = tables.map_err(|error| error.to_string())?;
             let is_interleaved = target.order == Order::Nhwc;
             self.tables = words(&tables, image, [target.width, target.height], is_interleaved);
+            if is_turned {
+                self.tables[TURN..][..9].copy_from_slice(&turn(image, to_image, sampling));
+            }
             self.known = Some(known);
         }
         let device = gpu.device().map_err(failed)?;
@@ -45,11 +52,19 @@ impl Preparation {
         let pixels = pixels.ok_or("the image is not on the device")?;
         let elements = target.elements().ok_or("the input of the model is too large")?;
         let memory = gpu.memory(4 * elements).map_err(failed)?;
-        let shader = format!("{SHADER}{COMPONENT}");
+        let shader = format!("{SHADER}{CHANNEL}{}", if is_turned { TURNED } else { UPRIGHT });
         let count = target.width * target.height;
         run(device, &shader, &[pixels, tables], memory.buffer(), count).map_err(failed)?;
         tensor(memory, ScalarType::Float, sizes)
     }
+}
+
+/// Words of a transform with rotation, from [`TURN`] on.
+fn turn(image: &Image, to_image: &Affine, sampling: Sampling) -> [u32; 9] {
+    let word = |value: usize| u32::try_from(value).unwrap_or(u32::MAX);
+    let [[a, b, c], [d, e, f]] = to_image.0.map(|row| row.map(|value| (value as f32).to_bits()));
+    let is_nearest = u32::from(sampling == Sampling::Nearest);
+    [a, b, c, d, e, f, word(image.width()), word(image.height()), is_nearest]
 }
 
 const SHADER: &str = "
@@ -65,7 +80,7 @@ const SHADER: &str = "
     if index >= plane { return; }
     let x = index % t[0];
     let y = index / t[0];
-    let is_inside = x >= t[2] && x < t[3] && y >= t[4] && y < t[5];
+    let is_inside = shows(x, y);
     for (var k = 0u; k < t[7]; k++) {
         var value = number(46u + 8u * k);
         if is_inside { value = channel(k, x - t[2], y - t[4]); }

@@ -1,7 +1,5 @@
 //! Model of the landmarks of a hand.
 
-use std::path::Path;
-
 use afferent_graph::{NodeError, OpenCx};
 use afferent_messages::{
     Image,
@@ -10,7 +8,7 @@ use afferent_messages::{
 use afferent_package::{ImageInput, Pad, Resize};
 
 use super::region::Region;
-use crate::vision_model::{VisionModel, all_values, values};
+use crate::vision_model::{ModelVariant, VisionModel, all_values, values};
 
 const LANDMARKS: usize = Hand::LANDMARKS;
 
@@ -29,17 +27,17 @@ pub(crate) struct LandmarkModel {
 }
 
 impl LandmarkModel {
-    /// Loads the package or program at `path`.
+    /// Loads the package or program.
     ///
     /// # Errors
     /// [`NodeError::Model`].
-    pub(crate) fn open(path: &Path, cx: &OpenCx) -> Result<Self, NodeError> {
+    pub(crate) fn open(variant: ModelVariant<'_>, cx: &OpenCx) -> Result<Self, NodeError> {
         let defaults = |_: &[Vec<usize>]| ImageInput {
             resize: Some(Resize::Stretch),
             pad: Some(Pad::Value(0.0)),
             ..ImageInput::default()
         };
-        let model = VisionModel::open(path, "hand_landmarks", cx, defaults)?;
+        let model = VisionModel::open_variant(variant, "hand_landmarks", cx, defaults)?;
         let is_mediapipe = match model.contract() {
             "" | "mediapipe_hand" => true,
             "hand_landmarks" => false,

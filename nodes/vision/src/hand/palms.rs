@@ -1,6 +1,6 @@
 //! Palm detector with the anchors of MediaPipe.
 
-use std::{cmp::Ordering, path::Path};
+use std::cmp::Ordering;
 
 use afferent_graph::{NodeError, OpenCx};
 use afferent_messages::Image;
@@ -10,7 +10,7 @@ use super::region::{Region, angle_from_up};
 use crate::{
     boxes::Edges,
     model_image::{InputShape, ModelImage},
-    vision_model::{VisionModel, all_values},
+    vision_model::{ModelVariant, VisionModel, all_values},
 };
 
 /// Values of a box: center, size, and seven points.
@@ -114,17 +114,17 @@ fn merge(mut candidates: Vec<Candidate>, overlap: f32) -> Vec<Candidate> {
 }
 
 impl PalmModel {
-    /// Loads the package or program at `path`.
+    /// Loads the package or program.
     ///
     /// # Errors
     /// [`NodeError::Model`].
-    pub(crate) fn open(path: &Path, cx: &OpenCx) -> Result<Self, NodeError> {
+    pub(crate) fn open(variant: ModelVariant<'_>, cx: &OpenCx) -> Result<Self, NodeError> {
         let defaults = |_: &[Vec<usize>]| ImageInput {
             resize: Some(Resize::Letterbox),
             pad: Some(Pad::Value(0.0)),
             ..ImageInput::default()
         };
-        let model = VisionModel::open(path, "palm_detection", cx, defaults)?;
+        let model = VisionModel::open_variant(variant, "palm_detection", cx, defaults)?;
         if !matches!(model.contract(), "" | "mediapipe_palm") {
             let found = model.contract();
             let reason = format!("its contract is {found:?}; a palm detector has mediapipe_palm");

@@ -14,8 +14,8 @@ impl ModelImage {
     }
 
     /// As [`ModelImage::prepare_region`], on the GPU; `None` if the image is not there, or the input
-    /// can be made on the CPU only: of another type than `f32`, turned, or with the color of the
-    /// corners around it.
+    /// can be made on the CPU only: of another type than `f32`, or with the color of the corners around
+    /// it.
     ///
     /// # Errors
     /// The pixel format that is not supported, or what the device reports.
@@ -29,9 +29,7 @@ impl ModelImage {
         let is_possible = crate::gpu::is_on_device(gpu, image)
             && self.shape.dtype == ScalarType::Float
             && is_row_major
-            && self.corners.is_none()
-            && to_image.0[0][1] == 0.0
-            && to_image.0[1][0] == 0.0;
+            && self.corners.is_none();
         if !is_possible {
             return Ok(None);
         }
@@ -53,23 +51,31 @@ mod tests {
     use super::*;
     use crate::model_image::InputShape;
 
-    /// Compares the input with that of the CPU.
+    /// Compares the inputs for the whole image and for a turned region with those of the CPU.
     fn check(format: PixelFormat, sizes: &[usize], settings: &ImageInput) {
-        let Some(gpu) = crate::gpu::device_of_tests() else { return };
         let shape = InputShape::of(sizes, &[0, 1, 2, 3], ScalarType::Float).unwrap();
         let mut model = ModelImage::new(shape, settings).unwrap();
+        let fit = model.fit(52, 38);
+        check_region(&mut model, format, sizes, &fit);
+        // The region begins outside of the image.
+        let turned = Affine([[0.7, -0.4, 3.1], [0.45, 0.8, -2.3]]);
+        check_region(&mut model, format, sizes, &turned);
+    }
+
+    fn check_region(model: &mut ModelImage, format: PixelFormat, sizes: &[usize], region: &Affine) {
+        let Some(gpu) = crate::gpu::device_of_tests() else { return };
         let mut image = Image::default();
         let pixels = image.reshape_padded(format, 52, 38, 52 * format.pixel_bytes() + 8).unwrap();
         for (at, byte) in pixels.iter_mut().enumerate() {
             *byte = (at * 89 % 253) as u8;
         }
-        let expected = model.prepare(&image).unwrap().data::<f32>().unwrap().to_vec();
+        let expected = model.prepare_region(&image, region).unwrap();
+        let expected = expected.data::<f32>().unwrap().to_vec();
         let copy = crate::gpu::upload(&gpu, &image).unwrap();
         let mut on_gpu = image.clone();
         on_gpu.set_pixels(format, 52, 38, copy).unwrap();
-        let fit = model.fit(52, 38);
-        assert!(model.prepare_on_device(&gpu, &image, &fit).unwrap().is_none(), "on the host");
-        let found = model.prepare_on_device(&gpu, &on_gpu, &fit).unwrap().expect("on the device");
+        assert!(model.prepare_on_device(&gpu, &image, region).unwrap().is_none(), "on the host");
+        let found = model.prepare_on_device(&gpu, &on_gpu, region).unwrap().expect("on the device");
         assert_eq!((found.sizes(), found.device_memory().is_some()), (sizes, true));
         let found = found.data::<f32>().unwrap();
         for (at, (a, b)) in found.iter().zip(&expected).enumerate() {

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import PIL.Image
 import torch
+from executorch.backends.vulkan.partitioner.vulkan_partitioner import VulkanPartitioner
 from executorch.exir import to_edge_transform_and_lower
 from torch import nn
 from torch.nn import functional
@@ -52,8 +53,10 @@ class Hand(nn.Module):
 
 
 def write_program(name, model, example):
-    lowered = to_edge_transform_and_lower(torch.export.export(model, (example,)))
-    (HERE / f"{name}.pte").write_bytes(lowered.to_executorch().buffer)
+    """Writes a program for the CPU, and one for the GPU."""
+    for suffix, partitioners in (("", []), ("_vulkan", [VulkanPartitioner()])):
+        lowered = to_edge_transform_and_lower(torch.export.export(model, (example,)), partitioner=partitioners)
+        (HERE / f"{name}{suffix}.pte").write_bytes(lowered.to_executorch().buffer)
 
 
 def letterboxed(image):

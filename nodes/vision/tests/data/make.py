@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import PIL.Image
 import torch
+from executorch.backends.vulkan.partitioner.vulkan_partitioner import VulkanPartitioner
 from executorch.exir import to_edge_transform_and_lower
 from torch import nn
 from torch.nn import functional
@@ -20,6 +21,11 @@ from torchvision.ops import batched_nms, nms
 from letterbox import letterbox
 
 HERE = Path(__file__).parent
+
+
+def write_program(name, model, example, partitioners=()):
+    lowered = to_edge_transform_and_lower(torch.export.export(model, (example,)), partitioner=list(partitioners))
+    (HERE / f"{name}.pte").write_bytes(lowered.to_executorch().buffer)
 
 
 def rounded(tensor):
@@ -137,8 +143,11 @@ def write_detectors():
     for layout in ("dense", "selected", "split", "queries"):
         model = Detector(layout).eval()
         example, border, scale = prepared(image, layout)
-        lowered = to_edge_transform_and_lower(torch.export.export(model, (example,)))
-        (HERE / f"{layout}.pte").write_bytes(lowered.to_executorch().buffer)
+        write_program(layout, model, example)
+        if layout == "dense":
+            # The next weights do not depend on it.
+            with torch.random.fork_rng():
+                write_program("dense_vulkan", model, example, [VulkanPartitioner()])
         with torch.no_grad():
             boxes, scores, classes = detections(model(example), layout)
         keep = scores > score
@@ -192,8 +201,7 @@ def normalized(image):
 
 
 def write_model(name, model, example):
-    lowered = to_edge_transform_and_lower(torch.export.export(model, (example,)))
-    (HERE / f"{name}.pte").write_bytes(lowered.to_executorch().buffer)
+    write_program(name, model, example)
     with torch.no_grad():
         return model(example)
 

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::SizeError;
 
-/// Tables of a transform without rotation: what [`Plan::run`](super::Plan::run) computes, for another processor.
+/// Tables of a transform: what [`Plan::run`](super::Plan::run) computes, for another processor.
 ///
 /// Component `c` of an output pixel is the sum over its rows and columns of the bytes at
 /// `offset + step * column` in row `row` of plane `plane`, times both weights. A channel is the sum of
@@ -37,6 +37,8 @@ pub struct Component {
     pub offset: usize,
     /// Distance between two values, in bytes.
     pub step: usize,
+    /// Binary logarithm of the columns and rows of pixels that share a value.
+    pub shift: [u32; 2],
     /// Values of each of `columns`.
     pub horizontal: Taps,
     /// Rows of each of `rows`.
@@ -44,7 +46,7 @@ pub struct Component {
 }
 
 /// Weights of consecutive values, for each output pixel.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Taps {
     /// Index of the first value of each pixel.
     pub starts: Vec<usize>,
@@ -108,17 +110,33 @@ impl Tables {
             plane: part.plane,
             offset: part.offset,
             step: part.step,
+            shift: part.shift,
             horizontal: taps(&columns, x, 0, source.width, part.shift[0]),
             vertical: taps(&rows, y, 1, source.height, part.shift[1]),
         };
         let components = source.format.components().iter().map(component).collect();
-        let recipe = Recipe::new(&source, &target, 255.0);
-        let channels = (0..target.channels.count()).map(|at| {
-            let Row { weights, constant, factor, offset } = recipe.row(at);
-            Channel { weights, constant, factor, offset, pad: recipe.pad(at) }
-        });
-        let channels = channels.collect();
-        Ok(Self { columns, rows, components, channels })
+        Ok(Self { columns, rows, components, channels: channels(&source, &target) })
+    }
+
+    /// As [`Tables::new`], for transforms with rotation: without the taps, which the other processor
+    /// finds for each pixel.
+    ///
+    /// # Errors
+    /// As [`Plan::new`](super::Plan::new).
+    pub fn without_taps(source: Source, target: Target) -> Result<Self, SizeError> {
+        source.check()?;
+        target.check()?;
+        let component = |part: &super::format::Component| Component {
+            plane: part.plane,
+            offset: part.offset,
+            step: part.step,
+            shift: part.shift,
+            horizontal: Taps::default(),
+            vertical: Taps::default(),
+        };
+        let components = source.format.components().iter().map(component).collect();
+        let (columns, rows) = (0..target.width, 0..target.height);
+        Ok(Self { columns, rows, components, channels: channels(&source, &target) })
     }
 
     /// Tables that convert an image to red, green and blue from 0 to 255, without another size.
@@ -129,6 +147,15 @@ impl Tables {
         let target = Target::rgb(source.width, source.height);
         Self::new(source, target, [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]], Sampling::Nearest)
     }
+}
+
+fn channels(source: &Source, target: &Target) -> Vec<Channel> {
+    let recipe = Recipe::new(source, target, 255.0);
+    let channels = (0..target.channels.count()).map(|at| {
+        let Row { weights, constant, factor, offset } = recipe.row(at);
+        Channel { weights, constant, factor, offset, pad: recipe.pad(at) }
+    });
+    channels.collect()
 }
 
 impl Target {
