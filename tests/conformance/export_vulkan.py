@@ -9,6 +9,7 @@ from pathlib import Path
 import torch
 
 from exporter.program import write
+import exporter.vulkan_llama  # noqa: F401 (registers its programs)
 import exporter.vulkan_operators  # noqa: F401 (registers its programs)
 from exporter.vulkan import NETWORKS, build
 
@@ -22,7 +23,7 @@ def main(names: list[str]) -> int:
     for name in names or list(NETWORKS):
         try:
             built = build(name)
-            write(built, OUTPUT / name)
+            write(built, OUTPUT / name, is_inline=len(built.cases) > 5)
         except Exception as error:
             failed += 1
             print(f"{name}: NOT EXPORTED: {type(error).__name__}: {str(error)[:300]}", flush=True)

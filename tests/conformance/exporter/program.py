@@ -130,8 +130,8 @@ def orders(plan, indices: list[int]) -> list[list[int] | None]:
     return found
 
 
-def write(built: Program, folder: Path) -> None:
-    """Writes the program, its NPY files and cases.json to a new folder."""
+def write(built: Program, folder: Path, is_inline: bool = False) -> None:
+    """Writes the program, its tensors and cases.json to a new folder. Tensors are NPY files, or hexadecimal in cases.json."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     (folder / "model.pte").write_bytes(built.pte)
@@ -144,11 +144,12 @@ def write(built: Program, folder: Path) -> None:
         plan = built.plan(case.method)
         inputs = pytree.tree_leaves((case.inputs, case.kwargs), is_leaf=lambda x: x is None)
         entry = {"method": case.method, "fresh": case.fresh}
-        entry["inputs"] = values(inputs, orders(plan, plan.inputs), folder, f"{number}_in")
+        to = None if is_inline else folder
+        entry["inputs"] = values(inputs, orders(plan, plan.inputs), to, f"{number}_in")
         if case.error:
             entry["error"] = case.error
         elif not built.load_error:
-            entry["expected"] = values(case.expected, orders(plan, plan.outputs), folder, f"{number}_out")
+            entry["expected"] = values(case.expected, orders(plan, plan.outputs), to, f"{number}_out")
             entry |= {"atol": case.atol, "rtol": case.rtol}
         for key in ("note", "official"):
             if getattr(case, key):
@@ -162,8 +163,8 @@ def write(built: Program, folder: Path) -> None:
     (folder / "cases.json").write_text(json.dumps(text)[:-1] + f',\n"cases": [\n{lines}\n]}}\n')
 
 
-def values(items: list, declared: list, folder: Path, stem: str) -> list[dict]:
-    """JSON of inputs or outputs. Tensors are written to `stem`_N.npy in the folder."""
+def values(items: list, declared: list, folder: Path | None, stem: str) -> list[dict]:
+    """JSON of inputs or outputs. Tensors are written to `stem`_N.npy in the folder, if there is one."""
     if len(items) != len(declared):
         raise ValueError(f"{stem}: {len(items)} values, but the method declares {len(declared)}")
-    return [filed_value(x, folder / f"{stem}_{i}.npy", order) for i, (x, order) in enumerate(zip(items, declared))]
+    return [filed_value(x, folder and folder / f"{stem}_{i}.npy", order) for i, (x, order) in enumerate(zip(items, declared))]

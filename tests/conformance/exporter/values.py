@@ -66,14 +66,15 @@ def tensor_json(tensor: torch.Tensor, order: list[int]) -> dict:
 
 def inline_tensor(tensor: torch.Tensor) -> dict:
     """JSON of a tensor with its bytes, little endian and in memory order, in hexadecimal."""
-    order = dim_order(tensor)
-    return {**tensor_json(tensor, order), "data": memory_array(tensor, order).tobytes().hex()}
+    return filed_value(tensor, None)["tensor"]
 
 
-def filed_value(value, path: Path, order: list[int] | None = None) -> dict:
-    """JSON of an input or output of a program. A tensor is written to the NPY file `path`."""
+def filed_value(value, path: Path | None, order: list[int] | None = None) -> dict:
+    """JSON of an input or output of a program. A tensor is written to the NPY file `path`, or inline."""
     if isinstance(value, torch.Tensor):
         order = order or dim_order(value)
+        if path is None:
+            return {"tensor": {**tensor_json(value, order), "data": memory_array(value, order).tobytes().hex()}}
         numpy.save(path, memory_array(value, order))
         return {"tensor": {**tensor_json(value, order), "file": path.name}}
     if value is None:
