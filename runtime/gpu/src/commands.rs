@@ -264,7 +264,7 @@ mod tests {
     fn a_lost_device_fails_the_call_that_it_hits() {
         type Hit = fn(&Device, [&Buffer; 2], &Dispatch) -> Result<(), GpuError>;
         let hits: [(&str, Hit); 6] = [
-            ("run", |device, _, run| device.run(&[run.clone()])),
+            ("run", |device, _, run| device.run(std::slice::from_ref(run))),
             ("copy", |device, [a, b], _| device.copy(a, b, 20)),
             ("wait", |device, _, _| device.wait()),
             ("buffer", |device, _, _| {
@@ -273,7 +273,7 @@ mod tests {
             ("read", |device, [a, staging], run| {
                 let readbacks = [Readback { from: a, to: 0, bytes: 20 }];
                 let mut read = |bytes: &[u8]| panic!("the run gives {bytes:?}");
-                device.run_and_read(&[run.clone()], Some(staging), &readbacks, &mut read)
+                device.run_and_read(std::slice::from_ref(run), Some(staging), &readbacks, &mut read)
             }),
             ("profile", |device, _, run| device.profile(&[run]).map(|_| ())),
         ];
@@ -283,7 +283,7 @@ mod tests {
             let [a, b] = [(); 2].map(|()| device.buffer(20).unwrap());
             let staging = device.readback_buffer(20).unwrap();
             let run = dispatch(device, [&a, &b]);
-            device.run(&[run.clone()]).unwrap();
+            device.run(std::slice::from_ref(&run)).unwrap();
             device.destroy();
             let to = if name == "read" { &staging } else { &b };
             for _ in 0..2 {

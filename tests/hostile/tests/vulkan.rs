@@ -2,6 +2,7 @@
 //! no lost device.
 
 #![cfg(feature = "vulkan")]
+#![expect(clippy::print_stdout, reason = "tests tell what they skip")]
 
 use std::{
     alloc::System,

@@ -119,13 +119,13 @@ fn a_lost_device_fails_the_run_that_it_hits() {
     let mut runner = Runner::new(gpu.clone(), net(), DeviceKind::Cpu).unwrap();
     let x = Tensor::from_slice(&[1.0_f32, -1.0, 2.0, 3.0]);
     let mut outs = [Tensor::zeros(afferent_core::ScalarType::Float, &[0])];
-    let (next, result) = runner.run(&[x.clone()], &mut outs);
+    let (next, result) = runner.run(std::slice::from_ref(&x), &mut outs);
     assert_eq!((result, outs[0].data::<f32>().unwrap()), (Ok(()), &[1.0, 0.0, 2.0, 3.0][..]));
     gpu.device().unwrap().destroy();
     runner = next;
     let lost = Error::DeviceFailed { reason: "the GPU was lost; restart the program" };
     for _ in 0..2 {
-        let (next, result) = runner.run(&[x.clone()], &mut outs);
+        let (next, result) = runner.run(std::slice::from_ref(&x), &mut outs);
         assert_eq!(result, Err(lost));
         runner = next;
     }
