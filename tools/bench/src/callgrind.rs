@@ -33,7 +33,8 @@ pub(crate) fn per_call(
     Ok(difference / (many - few) as f64)
 }
 
-fn instructions(command: &[String]) -> Result<f64> {
+/// Instructions of a run of `command`, under valgrind.
+pub(crate) fn instructions(command: &[String]) -> Result<f64> {
     let options = ["--tool=callgrind", "--callgrind-out-file=/dev/null"];
     let output = Command::new("valgrind").args(options).args(command).output();
     let output = output.context("cannot start valgrind")?;

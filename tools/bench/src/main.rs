@@ -46,6 +46,7 @@ mod process_loss;
 mod recognition;
 mod scene_memory;
 mod soak;
+mod start;
 mod table;
 mod timing;
 mod tts;
@@ -117,6 +118,7 @@ enum Command {
     ProcessHopReceiver(process_hop::ReceiverOptions),
     SceneMemory(scene_memory::Options),
     Soak(soak::Options),
+    Start(start::Options),
     Tts(tts::Options),
     Vad(vad::Options),
     Vision(vision::Options),
@@ -172,6 +174,11 @@ fn main() -> anyhow::Result<()> {
         Command::SceneMemory(options) => scene_memory::run(&options)?,
         Command::Soak(options) => {
             return show(soak::run(&options, cli.json)?, cli.update.as_deref());
+        }
+        Command::Start(options) => {
+            let (tables, verdict) = start::run(&options)?;
+            print_tables(&tables, cli.json, cli.update.as_deref())?;
+            return verdict;
         }
         Command::Tts(options) => tts::run(&options)?,
         Command::Vision(options) => vision::run(&options)?,
