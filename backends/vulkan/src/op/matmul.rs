@@ -19,7 +19,7 @@ use crate::{
 /// Rows up to which a GPU reduces each element in a workgroup of its own.
 const FEW_ROWS: usize = 4;
 
-/// Side of a tile of a workgroup.
+/// Side of the tile of a result that a workgroup computes.
 const TILE: usize = 64;
 
 /// Sizes of a product of `batch` matrices.
@@ -94,8 +94,10 @@ pub(super) fn record_to(
     if is_gpu && m <= FEW_ROWS && accumulator == "f32" && to.ty == DeviceType::F32 {
         return few_rows(shader, to, sizes, &lets);
     }
-    if is_gpu && m > FEW_ROWS {
-        return shared_tiles(shader, to, sizes, &lets, accumulator);
+    let tiles = [n.div_ceil(TILE), m.div_ceil(TILE), batch];
+    let most = shader.recorder.limits.max_workgroups as usize;
+    if is_gpu && m > FEW_ROWS && tiles.iter().all(|count| *count <= most) {
+        return shared_tiles(shader, to, tiles, &lets, accumulator);
     }
     register_tiles(shader, to, sizes, &lets, accumulator)
 }
@@ -182,11 +184,10 @@ fn few_rows(
 fn shared_tiles(
     mut shader: Shader<'_, '_, '_>,
     to: &Destination<'_>,
-    sizes: Sizes,
+    tiles: [usize; 3],
     lets: &str,
     accumulator: &str,
 ) -> OpResult {
-    let Sizes { batch, m, n, .. } = sizes;
     let vector = format!("vec4<{accumulator}>");
     shader.declare(&format!(
         "var<workgroup> ta: array<{accumulator}, 1024>;
@@ -239,7 +240,7 @@ fn load_w(b: u32, k: u32, n: u32, K: u32, N: u32) -> {accumulator} {{
     put(b, m + 3u, n0, s3, M, N, BATCH);
 }}"
     );
-    shader.finish([n.div_ceil(TILE), m.div_ceil(TILE), batch], &main)
+    shader.finish(tiles, &main)
 }
 
 /// Packed rows that share words: each thread computes the elements of a word.

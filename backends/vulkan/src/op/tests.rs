@@ -125,16 +125,27 @@ fn comparisons_pack_four_results_in_a_word() {
 
 #[test]
 fn matrix_products_of_any_size() {
-    for [m, k, n] in [[1, 5, 3], [2, 64, 70], [5, 3, 9], [65, 17, 66], [9, 1, 4]] {
-        let (a, b) = (floats(2 * m * k), floats(2 * k * n));
-        let sizes: [&[usize]; 2] = [&[2, m, k], &[2, k, n]];
-        let out = (DataType::F32, &[2, m, n][..]);
+    // The last one has more matrices than a device has workgroups in a dimension.
+    let sizes = [
+        [2, 1, 5, 3],
+        [2, 2, 64, 70],
+        [2, 5, 3, 9],
+        [2, 65, 17, 66],
+        [2, 9, 1, 4],
+        [70_000, 5, 1, 2],
+    ];
+    for [batch, m, k, n] in sizes {
+        let (a, b) = (floats(batch * m * k), floats(batch * k * n));
+        let sizes: [&[usize]; 2] = [&[batch, m, k], &[batch, k, n]];
+        let out = (DataType::F32, &[batch, m, n][..]);
         let Some(found) = f32_call::<f32>("aten.bmm.default", &sizes, out, |_| vec![]) else {
             return;
         };
-        let expected = (0..2 * m * n).map(|i| {
-            let (batch, row, column) = (i / (m * n), i / n % m, i % n);
-            (0..k).map(|at| a[(batch * m + row) * k + at] * b[(batch * k + at) * n + column]).sum()
+        let expected = (0..batch * m * n).map(|i| {
+            let (matrix, row, column) = (i / (m * n), i / n % m, i % n);
+            (0..k)
+                .map(|at| a[(matrix * m + row) * k + at] * b[(matrix * k + at) * n + column])
+                .sum()
         });
         close("bmm", &found, &expected.collect::<Vec<f32>>(), 1e-5);
     }
