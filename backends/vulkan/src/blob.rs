@@ -60,7 +60,7 @@ pub(crate) fn parse<'a>(source: &DelegateSource<'a, '_>) -> Result<Graph<'a>, Er
     let (inputs, outputs) = (ids(GRAPH_INPUTS)?, ids(GRAPH_OUTPUTS)?);
     let calls = calls(&root, count, source)?;
     let mut graph = Graph { values, calls, inputs, outputs };
-    mend_types(&mut graph);
+    fix_types(&mut graph);
     check_lists(&graph)?;
     check_arguments(&graph)?;
     check_order(&graph)?;
@@ -132,7 +132,7 @@ fn calls(
 
 /// Gives linears with int8 inputs and weights floating-point results. The exporter declares int8 for
 /// those without a bias.
-fn mend_types(graph: &mut Graph<'_>) {
+fn fix_types(graph: &mut Graph<'_>) {
     let is_linear = |call: &&Call| call.operator.name == "et_vk.linear_q8ta_q8csw.default";
     for output in graph.calls.iter().filter(is_linear).filter_map(|call| call.args.last()) {
         if let Value::Tensor(spec) = &mut graph.values[*output]

@@ -221,7 +221,8 @@ class Arguments:
         if data in ("false", "true"):
             return data == "true"
         if "Tensor" not in kind or data is None:
-            return list(data) if isinstance(data, tuple) else data
+            is_list = kind.startswith("List[int]") and isinstance(data, int)
+            return [data] if is_list else list(data) if isinstance(data, tuple) else data
         if kind.startswith("List"):
             self.inputs += [self.tensor(key, sizes) for sizes in data]
             return lambda _, given, n=len(data): list(itertools.islice(given, n))
