@@ -16,7 +16,7 @@ use afferent_core::{DelegateSource, Error};
 use afferent_flatbuffer::{Field, Table, array};
 
 use crate::{
-    graph::{Call, Graph, Value},
+    graph::{Call, DataType, Graph, Value},
     op,
 };
 use constants::Constants;
@@ -59,7 +59,8 @@ pub(crate) fn parse<'a>(source: &DelegateSource<'a, '_>) -> Result<Graph<'a>, Er
     };
     let (inputs, outputs) = (ids(GRAPH_INPUTS)?, ids(GRAPH_OUTPUTS)?);
     let calls = calls(&root, count, source)?;
-    let graph = Graph { values, calls, inputs, outputs };
+    let mut graph = Graph { values, calls, inputs, outputs };
+    fix_types(&mut graph);
     check_lists(&graph)?;
     check_arguments(&graph)?;
     check_order(&graph)?;
@@ -127,6 +128,19 @@ fn calls(
         return Ok(calls);
     }
     Err(Error::NotSupported { what: "operators that this backend does not implement" })
+}
+
+/// Gives linears with int8 inputs and weights floating-point results. The exporter declares int8 for
+/// those without a bias.
+fn fix_types(graph: &mut Graph<'_>) {
+    let is_linear = |call: &&Call| call.operator.name == "et_vk.linear_q8ta_q8csw.default";
+    for output in graph.calls.iter().filter(is_linear).filter_map(|call| call.args.last()) {
+        if let Value::Tensor(spec) = &mut graph.values[*output]
+            && spec.constant.is_none()
+        {
+            spec.datatype = DataType::F32;
+        }
+    }
 }
 
 /// Checks that lists hold no lists.

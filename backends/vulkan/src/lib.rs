@@ -49,3 +49,4 @@ mod shape;
 mod testing;
 
 pub use backend::Vulkan;
+pub use op::operators;

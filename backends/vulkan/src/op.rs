@@ -40,6 +40,7 @@ use crate::{
 
 pub(crate) use quantize::{DEQUANTIZE, QUANTIZE, REQUANTIZE};
 pub(crate) use unary::SILU;
+pub(crate) use view::PREPACK;
 
 /// Lists of all families.
 const FAMILIES: &[&[Operator]] = &[
@@ -124,7 +125,17 @@ impl fmt::Debug for Operator {
     }
 }
 
+/// All operators.
+fn all() -> impl Iterator<Item = &'static Operator> {
+    FAMILIES.iter().flat_map(|family| family.iter())
+}
+
 /// Operator with this name.
 pub(crate) fn find(name: &str) -> Option<&'static Operator> {
-    FAMILIES.iter().flat_map(|family| family.iter()).find(|operator| operator.name == name)
+    all().find(|operator| operator.name == name)
+}
+
+/// Names of the operators that programs may call, with overload.
+pub fn operators() -> impl Iterator<Item = &'static str> {
+    all().map(|operator| operator.name)
 }

@@ -12,6 +12,7 @@ use afferent_gpu::{Access, Device, DeviceKind};
 use crate::{
     blob::Entry,
     graph::{Call, DeviceType, Graph, TensorSpec, Value},
+    op,
     shape::numel,
 };
 
@@ -109,6 +110,10 @@ impl<'g, 'a> Recorder<'g, 'a> {
             for leaf in inputs.flat_map(|input| graph.leaves(*input)) {
                 is_read[leaf] = true;
             }
+        }
+        // A prepacked constant is another name of the constant.
+        for call in graph.calls.iter().filter(|call| call.operator.name == op::PREPACK) {
+            is_state[call.args[0]] |= is_state[call.args[1]];
         }
         let sizes = graph.values.iter().map(|value| match value {
             Value::Tensor(spec) if spec.constant.is_some() => Some(spec.dims.clone()),

@@ -1,6 +1,7 @@
 """Networks compiled for Vulkan, with random weights and small sizes."""
 
 import copy
+import functools
 import zlib
 from collections.abc import Callable
 
@@ -8,6 +9,7 @@ import torch
 import torch.nn.functional as F
 import torchvision.models as tv
 from executorch.backends.vulkan.partitioner.vulkan_partitioner import VulkanPartitioner
+from executorch.backends.vulkan.patterns.pattern_registry import fusable_patterns
 from executorch.exir import EdgeCompileConfig, to_edge_transform_and_lower
 from torch import nn
 from torch.export import Dim, export
@@ -16,6 +18,10 @@ from .program import Case, Program, run_eager
 
 NETWORKS: dict[str, Callable[[], Program]] = {}
 
+for entry in fusable_patterns.values():
+    if entry.get_graphs_fn:
+        entry.get_graphs_fn = functools.cache(entry.get_graphs_fn)  # the exporter makes the patterns again for each program
+
 
 def network(build: Callable[[], Program]) -> Callable[[], Program]:
     """Decorator: registers a function as the builder of the network with its name."""
@@ -23,11 +29,15 @@ def network(build: Callable[[], Program]) -> Callable[[], Program]:
     return build
 
 
+def to_edge(exported, options=None):
+    """Edge program of an exported program, compiled for Vulkan."""
+    config = EdgeCompileConfig(_check_ir_validity=False, _skip_dim_order=False)
+    return to_edge_transform_and_lower(exported, partitioner=[VulkanPartitioner(options or {})], compile_config=config)
+
+
 def lower(exported, options=None):
     """Lowers an exported program for Vulkan."""
-    config = EdgeCompileConfig(_check_ir_validity=False, _skip_dim_order=False)
-    edge = to_edge_transform_and_lower(exported, partitioner=[VulkanPartitioner(options or {})], compile_config=config)
-    return edge.to_executorch()
+    return to_edge(exported, options).to_executorch()
 
 
 def compiled(note, model, *inputs, shapes=None, options=None, rtol=1e-5, eager=None, quantum=0.0) -> Program:
@@ -338,6 +348,20 @@ class Dynamic(nn.Module):
 def dynamic_rows():
     rows = [(torch.randn(1, n, 32),) for n in (16, 2, 64, 7, 16)]
     return compiled("several lengths in one instance", Dynamic(), *rows, shapes=({1: Dim("s", min=2, max=64)},))
+
+
+class Sizes(nn.Module):
+    """Sizes that are products, quotients and differences."""
+
+    def forward(self, x):
+        n = x.shape[0]
+        return x.reshape(n * 4, 2), torch.full((n // 2, 3), 1.5), torch.full((n - 1, 2), 2.5), x.unsqueeze(1).expand(n, 3, 8) + 1
+
+
+@network
+def dynamic_sizes():
+    rows = [(torch.randn(n, 8),) for n in (12, 4, 31, 7)]
+    return compiled("sizes that depend on an input", Sizes(), *rows, shapes=({0: Dim("n", min=4, max=32)},))
 
 
 class Linears(nn.Module):

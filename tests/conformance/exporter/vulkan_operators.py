@@ -159,3 +159,66 @@ def dequantize_channel(x, scales, zeros):
 @operator("dequantize_token", lambda: (int8(4, 8), torch.rand(4, 1) * 0.1 + 0.01, torch.randint(-5, 5, (4, 1), dtype=torch.int32)))
 def dequantize_token(x, scales, zeros):
     return decomposed.dequantize_per_token(x, scales, zeros, -128, 127, torch.int8, torch.float32)
+
+
+@operator("dequantize_tensor", lambda: (int8(4, 8), torch.tensor([0.03]), torch.tensor([5], dtype=torch.int32)))
+def dequantize_tensor(x, scale, zero):
+    return decomposed.dequantize_per_tensor.tensor(x, scale, zero, -128, 127, torch.int8)
+
+
+def signed_nibbles(*sizes):
+    return torch.randint(-8, 8, sizes, dtype=torch.int8)
+
+
+class Quantized(nn.Module):
+    """Linear with quantized weights in place of those of the module."""
+
+    def __init__(self, weight, bias=None, scale=None):
+        super().__init__()
+        self.weight, self.scales = nn.Parameter(weight, requires_grad=False), nn.Parameter(torch.rand(len(weight)) * 0.01 + 0.001)
+        self.zeros, self.bias = nn.Parameter(torch.zeros(len(weight), dtype=torch.int64), requires_grad=False), bias and nn.Parameter(torch.randn(len(weight)))
+        self.scale = scale
+
+    def forward(self, x):
+        if self.scale:
+            x = decomposed.quantize_per_tensor(x, self.scale, 3, -128, 127, torch.int8)
+            x = decomposed.dequantize_per_tensor(x, self.scale, 3, -128, 127, torch.int8)
+        weight = decomposed.dequantize_per_channel(self.weight, self.scales, self.zeros, 0, -128, 127, torch.int8)
+        return nn.functional.linear(x, weight, self.bias)
+
+
+def quantized_linear(name, *arguments, rows=3):
+    """Registers a linear with quantized weights."""
+    NETWORKS[f"op_{name}"] = lambda: compiled(f"operator {name}", Quantized(arguments[0](12, 32), *arguments[1:]), (torch.randn(rows, 32),))
+
+
+quantized_linear("int8pack_mm", int8)
+quantized_linear("int8pack_mm_bias", int8, True, rows=1)
+quantized_linear("linear_qcs4w", signed_nibbles)
+quantized_linear("linear_qcs4w_bias", signed_nibbles, True, rows=1)
+quantized_linear("linear_q8ta_q8csw", int8, None, 0.02)
+quantized_linear("linear_q8ta_q8csw_bias", int8, True, 0.02, rows=1)
+
+
+class Cache(nn.Module):
+    """Writes a value to a cache and reads the cache."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("cache", torch.zeros(1, 8, 2, 4))
+
+    def forward(self, value, position):
+        start = position[0].item()
+        torch._check(start >= 0)
+        torch.ops.llama.update_cache(value, self.cache, start)
+        return self.cache * 2
+
+
+def update_cache():
+    from executorch.extension.llm.custom_ops import custom_ops  # noqa: F401 (registers the operator)
+
+    inputs = [(torch.randn(1, 2, 2, 4), torch.tensor([at])) for at in (0, 4, 1)]
+    return compiled("operator update_cache", Cache(), *inputs)
+
+
+NETWORKS["op_update_cache"] = update_cache

@@ -11,7 +11,7 @@
 //! | `last_token` | last-token slicing: rows that a program computes                          |
 //! | `suite`      | ExecuTorch's operator suite and whole models, the other folders of `data` |
 //! | `trusted`    | the loader of microcontrollers                                            |
-//! | `vulkan`     | networks compiled for Vulkan, `data/vulkan`; with the feature `vulkan`    |
+//! | `vulkan`     | programs for Vulkan, `data/vulkan*`; with the feature `vulkan`            |
 //!
 //! `cargo test -p afferent-tests-conformance -- --nocapture` prints the tables. Begin with
 //! `operators` for a kernel and with `programs` for the runtime.

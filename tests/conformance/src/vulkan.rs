@@ -1,9 +1,11 @@
-//! Networks compiled for Vulkan: `data/vulkan`.
+//! Programs compiled for Vulkan: `data/vulkan` and `data/vulkan_suite`.
 //!
 //! Without a device the test prints `skipped: no Vulkan device` and passes.
 
+mod coverage;
 mod device_tensors;
 mod profile;
+mod suite;
 
 use std::{
     env, fs,
@@ -27,11 +29,19 @@ pub(crate) fn backend() -> impl Backend {
     Vulkan::new(GPU.get_or_init(|| Gpu::new(GpuOptions::from_env())).clone())
 }
 
+/// True if there is a device; prints that the test is skipped if there is none.
+fn backend_is_available() -> bool {
+    let is_available = backend().is_available();
+    if !is_available {
+        println!("skipped: no Vulkan device");
+    }
+    is_available
+}
+
 /// Runs all programs, or those whose names contain `VULKAN_PROGRAM`.
 #[test]
 fn programs_match_pytorch() {
-    if !backend().is_available() {
-        println!("skipped: no Vulkan device");
+    if !backend_is_available() {
         return;
     }
     let wanted = env::var("VULKAN_PROGRAM").unwrap_or_default();
@@ -57,8 +67,7 @@ fn programs_match_pytorch() {
 /// give an error. The device still works afterwards.
 #[test]
 fn damaged_programs_neither_panic_nor_hang() {
-    if !backend().is_available() {
-        println!("skipped: no Vulkan device");
+    if !backend_is_available() {
         return;
     }
     let folders = fs::read_dir(data().join("vulkan")).expect("the folder exists");

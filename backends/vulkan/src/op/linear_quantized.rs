@@ -1,7 +1,7 @@
 //! Matrix products with quantized weights or activations.
 //!
 //! `q4gsw`: a byte holds two weights, `(odd + 8) << 4 | (even + 8)`; the scales are `[k / group, n]`
-//! with rows padded. `q8csw`: int8 weights `[n, k]` with rows padded to four, one scale a column.
+//! with rows padded. `qcs4w`: the even weight has the high bits, and a column one scale. `q8csw`: int8 weights `[n, k]` with rows padded to four, one scale a column.
 
 use super::{
     Operator,
@@ -31,13 +31,20 @@ fn weight_sizes(recorder: &Recorder<'_, '_>, weight: usize) -> OpResult<(usize, 
     }
 }
 
+/// Order of the two weights of a byte.
+#[derive(Clone, Copy)]
+enum Nibbles {
+    EvenLow,
+    EvenHigh,
+}
+
 /// Declares `w_at` for 4-bit weights with one scale for each `group` of inner indices.
 fn declare_q4(
     shader: &mut Shader<'_, '_, '_>,
     weight: usize,
     scales: usize,
     sizes: Sizes,
-    group: i64,
+    (group, order): (i64, Nibbles),
 ) -> OpResult {
     let group = usize::try_from(group).unwrap_or(0);
     if group == 0 || !sizes.k.is_multiple_of(group) {
@@ -53,9 +60,13 @@ fn declare_q4(
     let scale = shader.input(scales)?.f32(&format!("k / {group} * {columns} + n"));
     shader.declare(&format!(
         "fn w_at(b: u32, k: u32, n: u32) -> f32 {{
-    let q = (({weight} >> ((k % 2u) * 4u)) & 15) - 8;
+    let q = (({weight} >> (({}) * 4u)) & 15) - 8;
     return f32(q) * {scale};
-}}"
+}}",
+        match order {
+            Nibbles::EvenLow => "k % 2u",
+            Nibbles::EvenHigh => "1u - k % 2u",
+        }
     ));
     Ok(())
 }
@@ -72,19 +83,19 @@ fn declare_finish(shader: &mut Shader<'_, '_, '_>, bias: Option<usize>, n: usize
 fn q4gsw(recorder: &mut Recorder<'_, '_>, call: &Call) -> OpResult {
     let group = recorder.int(call, 3)?;
     let bias = recorder.opt_tensor(call, 4)?;
-    float_by_q4(recorder, call, group, bias)
+    float_by_q4(recorder, call, (group, Nibbles::EvenLow), bias)
 }
 
 /// Args: tensor, weights, scales of columns, out.
 fn qcs4w(recorder: &mut Recorder<'_, '_>, call: &Call) -> OpResult {
     let (_, k) = weight_sizes(recorder, recorder.tensor(call, 1)?)?;
-    float_by_q4(recorder, call, k as i64, None)
+    float_by_q4(recorder, call, (k as i64, Nibbles::EvenHigh), None)
 }
 
 fn float_by_q4(
     recorder: &mut Recorder<'_, '_>,
     call: &Call,
-    group: i64,
+    group: (i64, Nibbles),
     bias: Option<usize>,
 ) -> OpResult {
     let (a, weight, scales) =
@@ -121,10 +132,10 @@ fn dq8ca_q4gsw(recorder: &mut Recorder<'_, '_>, call: &Call) -> OpResult {
     let (scale, zero) = (shader.input(row_scales)?.f32("m"), shader.input(zeros)?.f32("m"));
     shader.declare(&format!(
         "fn a_at(b: u32, m: u32, k: u32) -> f32 {{
-    return clamp(round({x} / {scale}) + {zero}, -128.0, 127.0) - {zero};
+    return clamp(round({x} * (1.0 / {scale})) + {zero}, -128.0, 127.0) - {zero};
 }}"
     ));
-    declare_q4(&mut shader, weight, scales, sizes, group)?;
+    declare_q4(&mut shader, weight, scales, sizes, (group, Nibbles::EvenLow))?;
     let bias = bias_of(&mut shader, bias, n)?;
     shader.declare(&format!(
         "fn finish(b: u32, m: u32, n: u32, s: f32) -> f32 {{ return s * {scale}{bias}; }}"
@@ -158,8 +169,8 @@ fn int8_operands(
     let a = if is_quantized {
         format!("{} - {zero}", x.i32(&at))
     } else {
-        let scale = shader.f32(scale);
-        format!("i32(clamp(round({} / {scale}) + f32({zero}), -128.0, 127.0)) - {zero}", x.f32(&at))
+        let (x, inverse) = (x.f32(&at), shader.f32(scale.recip()));
+        format!("i32(clamp(round({x} * {inverse}) + f32({zero}), -128.0, 127.0)) - {zero}")
     };
     let w = shader.input(weight)?.i32(&format!("n * {row} + k"));
     shader.declare(&format!("fn a_at(b: u32, m: u32, k: u32) -> i32 {{ return {a}; }}"));
@@ -247,13 +258,13 @@ impl Requantize {
         factor: &str,
         bias: &str,
     ) -> String {
-        let (scale, output_scale) = (shader.f32(self.scale), shader.f32(self.output_scale));
+        let (scale, inverse) = (shader.f32(self.scale), shader.f32(self.output_scale.recip()));
         let zero = shader.f32(self.output_zero);
         let (min, max) = (shader.f32(self.clamp.0.into()), shader.f32(self.clamp.1.into()));
         let mut value = format!("f32({sum}) * {scale} * {factor}{bias}");
         if self.is_relu {
             value = format!("max({value}, 0.0)");
         }
-        format!("i32(clamp(round(({value}) / {output_scale}) + {zero}, {min}, {max}))")
+        format!("i32(clamp(round(({value}) * {inverse}) + {zero}, {min}, {max}))")
     }
 }

@@ -162,10 +162,15 @@ fn record(
     let base = row * n;
     var total = 0.0;
     for (var k = lane; k < n; k += LANES) {{ total += {x}; }}
-    let mean = sum_lanes(total, lane) / f32(n);
+    let rough = sum_lanes(total, lane) / f32(n);
+    // The sum of the differences has the rounding errors of the first sum.
+    total = 0.0;
     var square = 0.0;
-    for (var k = lane; k < n; k += LANES) {{ let d = {x} - mean; square += d * d; }}
-    let scale = 1.0 / sqrt(sum_lanes(square, lane) / f32(n) + {epsilon});
+    for (var k = lane; k < n; k += LANES) {{ let d = {x} - rough; total += d; square += d * d; }}
+    let rest = sum_lanes(total, lane) / f32(n);
+    let mean = rough + rest;
+    let variance = max(sum_lanes(square, lane) / f32(n) - rest * rest, 0.0);
+    let scale = 1.0 / sqrt(variance + {epsilon});
     {write}"
         );
         rows::finish(shader, rows, &body)?;
@@ -183,7 +188,8 @@ fn batch_norm(recorder: &mut Recorder<'_, '_>, call: &Call) -> OpResult {
     recorder.set_sizes(output, &sizes)?;
     for &output in rest {
         let dims = recorder.spec(output)?.dims.clone();
-        if recorder.is_read(output) {
+        // Without training, the statistics of the batch are empty.
+        if recorder.is_read(output) && product(&dims) != 0 {
             return Err("has statistics that a node reads");
         }
         recorder.set_sizes(output, &dims)?;

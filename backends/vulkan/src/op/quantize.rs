@@ -62,11 +62,11 @@ enum Scope {
     Channel,
 }
 
-/// Expressions of scale and zero point of element `i`.
+/// Expressions of scale, or its inverse, and zero point of element `i`.
 fn parameters(
     shader: &mut Shader<'_, '_, '_>,
     call: &Call,
-    scope: Scope,
+    (scope, is_inverse): (Scope, bool),
     sizes: &[usize],
 ) -> OpResult<(String, String)> {
     let (at, count) = match scope {
@@ -82,21 +82,22 @@ fn parameters(
             (format!("i / {inner} % {}", shader.u32(size)), size)
         }
     };
-    let mut read = |arg: usize, absent: f64| match shader.recorder.value(call, arg) {
+    let mut read = |arg: usize, absent: f64, is_inverse| match shader.recorder.value(call, arg) {
         Value::Tensor(_) => {
             let tensor = call.args[arg];
             if shader.recorder.numel(tensor)? < count {
                 return Err("has fewer scales or zero points than it needs");
             }
-            Ok(shader.input(tensor)?.f32(&at))
+            let value = shader.input(tensor)?.f32(&at);
+            Ok(if is_inverse { format!("(1.0 / {value})") } else { value })
         }
         Value::Null => Ok(shader.f32(absent)),
         _ => {
             let number = shader.recorder.double(call, arg)?;
-            Ok(shader.f32(number))
+            Ok(shader.f32(if is_inverse { number.recip() } else { number }))
         }
     };
-    Ok((read(1, 1.0)?, read(2, 0.0)?))
+    Ok((read(1, 1.0, is_inverse)?, read(2, 0.0, false)?))
 }
 
 /// Args: tensor, scale, zero point, axis for channels, minimum, maximum, dtype, out.
@@ -111,10 +112,14 @@ fn quantize(recorder: &mut Recorder<'_, '_>, call: &Call, scope: Scope) -> OpRes
     let (min, max) = (recorder.double(call, first)?, recorder.double(call, first + 1)?);
     let mut shader = Shader::new(recorder);
     let x = shader.input(input)?.f32("i");
-    let (scale, zero) = parameters(&mut shader, call, scope, &sizes)?;
+    // Like PyTorch, which multiplies by the inverse of the scale and rounds rows with the zero point.
+    let (inverse, zero) = parameters(&mut shader, call, (scope, true), &sizes)?;
     let (min, max) = (shader.f32(min), shader.f32(max));
-    let body = format!("return i32(clamp(round({x} / {scale}) + {zero}, {min}, {max}));");
-    shader.elements(call, output, &body)
+    let value = match scope {
+        Scope::Row => format!("round({x} * {inverse} + {zero})"),
+        _ => format!("round({x} * {inverse}) + {zero}"),
+    };
+    shader.elements(call, output, &format!("return i32(clamp({value}, {min}, {max}));"))
 }
 
 /// Args: tensor, scale, zero point, axis for channels, minimum, maximum, dtypes, out.
@@ -127,7 +132,7 @@ fn dequantize(recorder: &mut Recorder<'_, '_>, call: &Call, scope: Scope) -> OpR
     }
     let mut shader = Shader::new(recorder);
     let x = shader.input(input)?.f32("i");
-    let (scale, zero) = parameters(&mut shader, call, scope, &sizes)?;
+    let (scale, zero) = parameters(&mut shader, call, (scope, false), &sizes)?;
     shader.elements(call, output, &format!("return ({x} - {zero}) * {scale};"))
 }
 
@@ -140,6 +145,14 @@ pub(super) const ASYMMETRIC: &str = "fn choose(low: f32, high: f32, qmin: f32, q
     let scale = max((b - a) / (qmax - qmin), epsilon);
     let zero = clamp(qmin - round(a / scale), qmin, qmax);
     return vec2<f32>(scale, zero);
+}
+// The zero point has the smaller error of both ends.
+fn choose_of_row(low: f32, high: f32, qmin: f32, qmax: f32, epsilon: f32) -> vec2<f32> {
+    let scale = choose(low, high, qmin, qmax, epsilon).x;
+    let a = min(low, 0.0) / scale;
+    let b = max(high, 0.0) / scale;
+    let zero = select(qmax - b, qmin - a, qmin + a + (qmax + b) > 0.0);
+    return vec2<f32>(scale, round(clamp(zero, qmin, qmax)));
 }";
 
 /// Numbers of a choice of scales.
@@ -233,9 +246,29 @@ fn choose_row(recorder: &mut Recorder<'_, '_>, call: &Call) -> OpResult {
         min: -128.0,
         max: 127.0,
         epsilon: f64::from(f32::EPSILON),
-        expression: "choose(low, high, qmin, qmax, epsilon)",
+        expression: "choose_of_row(low, high, qmin, qmax, epsilon)",
     };
     choose(recorder, input, &outputs, row, &choice)
+}
+
+/// Expressions of the numbers at `args`.
+fn numbers<const N: usize>(
+    shader: &mut Shader<'_, '_, '_>,
+    call: &Call,
+    args: [usize; N],
+) -> OpResult<[String; N]> {
+    let mut names = [const { String::new() }; N];
+    for (name, arg) in names.iter_mut().zip(args) {
+        let number = shader.recorder.double(call, arg)?;
+        *name = shader.f32(number);
+    }
+    Ok(names)
+}
+
+/// Expression of the inverse of the number at `arg`.
+fn inverse(shader: &mut Shader<'_, '_, '_>, call: &Call, arg: usize) -> OpResult<String> {
+    let number = shader.recorder.double(call, arg)?;
+    Ok(shader.f32(number.recip()))
 }
 
 fn limits(shader: &mut Shader<'_, '_, '_>, call: &Call) -> (String, String) {
@@ -247,7 +280,6 @@ fn limits(shader: &mut Shader<'_, '_, '_>, call: &Call) -> (String, String) {
 fn add(recorder: &mut Recorder<'_, '_>, call: &Call) -> OpResult {
     let (a, b, output) =
         (recorder.tensor(call, 0)?, recorder.tensor(call, 1)?, recorder.output(call)?);
-    let numbers = [2, 3, 4, 5, 6, 7, 8].map(|arg| recorder.double(call, arg));
     let (a_sizes, b_sizes) = (recorder.sizes(a)?, recorder.sizes(b)?);
     let sizes = broadcast(&a_sizes, &b_sizes).ok_or("has tensors that do not broadcast")?;
     recorder.set_sizes(output, &sizes)?;
@@ -261,16 +293,13 @@ fn add(recorder: &mut Recorder<'_, '_>, call: &Call) -> OpResult {
     let (x, y) = (shader.input(a)?.f32("ia"), shader.input(b)?.f32("ib"));
     let lets = [("ia", reading(&a_sizes), 0), ("ib", reading(&b_sizes), 0)];
     let index = shader.index(&sizes, &lets);
-    let mut names = vec![];
-    for number in numbers {
-        names.push(shader.f32(number?));
-    }
-    let [xs, xz, ys, yz, os, oz, alpha] = &names[..] else { return Err("has no scales") };
+    let [xs, xz, ys, yz, oz, alpha] = numbers(&mut shader, call, [2, 3, 4, 5, 7, 8])?;
+    let inverse = inverse(&mut shader, call, 6)?;
     let (min, max) = limits(&mut shader, call);
     let body = format!(
         "{index}let a = ({x} - {xz}) * {xs};
 let b = ({y} - {yz}) * {ys};
-return i32(clamp(round((a + {alpha} * b) / {os}) + {oz}, {min}, {max}));"
+return i32(clamp(round((a + {alpha} * b) * {inverse}) + {oz}, {min}, {max}));"
     );
     shader.elements(call, output, &body)
 }
@@ -278,26 +307,21 @@ return i32(clamp(round((a + {alpha} * b) / {os}) + {oz}, {min}, {max}));"
 /// Args: tensor, scale, zero point, scale and zero point of the result, out.
 fn relu(recorder: &mut Recorder<'_, '_>, call: &Call) -> OpResult {
     let (input, output) = (recorder.tensor(call, 0)?, recorder.output(call)?);
-    let numbers = [1, 2, 3, 4].map(|arg| recorder.double(call, arg));
     recorder.set_sizes(output, &recorder.sizes(input)?)?;
     let mut shader = Shader::new(recorder);
     let x = shader.input(input)?.f32("i");
-    let mut names = vec![];
-    for number in numbers {
-        names.push(shader.f32(number?));
-    }
-    let [scale, zero, os, oz] = &names[..] else { return Err("has no scales") };
+    let [scale, zero, oz] = numbers(&mut shader, call, [1, 2, 4])?;
+    let inverse = inverse(&mut shader, call, 3)?;
     let (min, max) = limits(&mut shader, call);
     let body = format!(
         "let v = max(({x} - {zero}) * {scale}, 0.0);\n\
-         return i32(clamp(round(v / {os}) + {oz}, {min}, {max}));"
+         return i32(clamp(round(v * {inverse}) + {oz}, {min}, {max}));"
     );
     shader.elements(call, output, &body)
 }
 
 fn requantize(recorder: &mut Recorder<'_, '_>, call: &Call) -> OpResult {
     let (input, output) = (recorder.tensor(call, 0)?, recorder.output(call)?);
-    let numbers = [1, 2, 3, 4, 5, 6].map(|arg| recorder.double(call, arg));
     recorder.set_sizes(output, &recorder.sizes(input)?)?;
     let (target, ty) = (recorder.target(output), recorder.ty(output)?);
     let numel = recorder.numel(output)?;
@@ -306,15 +330,12 @@ fn requantize(recorder: &mut Recorder<'_, '_>, call: &Call) -> OpResult {
     }
     let mut shader = Shader::new(recorder);
     let x = shader.input(input)?.f32("i");
-    let mut names = vec![];
-    for number in numbers {
-        names.push(shader.f32(number?));
-    }
-    let [scale, zero, os, oz, min, max] = &names[..] else { return Err("has no scales") };
+    let [scale, zero, oz, min, max] = numbers(&mut shader, call, [1, 2, 4, 5, 6])?;
+    let inverse = inverse(&mut shader, call, 3)?;
     shader.epilogue(call)?;
     let body = format!(
         "let v = epilogue(({x} - {zero}) * {scale});\n\
-         return i32(clamp(round(v / {os}) + {oz}, {min}, {max}));"
+         return i32(clamp(round(v * {inverse}) + {oz}, {min}, {max}));"
     );
     shader.elements_at(target, ty, numel, &body)
 }

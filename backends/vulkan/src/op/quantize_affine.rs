@@ -83,8 +83,8 @@ fn quantize(recorder: &mut Recorder<'_, '_>, call: &Call) -> OpResult {
     let x = shader.input(input)?.f32("i");
     let (index, scale, zero) = parameters(&mut shader, call, &sizes)?;
     let (min, max) = (shader.f32(min.unwrap_or(low)), shader.f32(max.unwrap_or(high)));
-    let body = format!("{index}return i32(clamp(round({x} / {scale}) + {zero}, {min}, {max}));");
-    shader.elements(call, output, &body)
+    let value = format!("round({x} * (1.0 / {scale})) + {zero}");
+    shader.elements(call, output, &format!("{index}return i32(clamp({value}, {min}, {max}));"))
 }
 
 /// Args: tensor, block, scale, zero point, dtype, minimum, maximum, dtype, out.

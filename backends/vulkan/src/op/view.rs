@@ -9,6 +9,9 @@ use crate::{
     shape::{product, wrap_dim},
 };
 
+/// Operator that names a constant.
+pub(crate) const PREPACK: &str = "et_vk.prepack.default";
+
 pub(super) const OPERATORS: &[Operator] = &[
     Operator::new("aten.view_copy.default", 3, view),
     Operator::new("aten.squeeze_copy.dims", 3, squeeze),
@@ -19,12 +22,21 @@ pub(super) const OPERATORS: &[Operator] = &[
     Operator::new("aten.copy.default", 4, copy),
     Operator::new("dim_order_ops._to_dim_order_copy.default", 8, same),
     Operator::new("dim_order_ops._clone_dim_order.default", 4, same),
-    Operator::new("et_vk.prepack.default", 2, same),
+    Operator::new(PREPACK, 2, prepack),
 ];
 
 fn same(recorder: &mut Recorder<'_, '_>, call: &Call) -> OpResult {
     let sizes = recorder.sizes(recorder.tensor(call, 0)?)?;
     reshape(recorder, call, 0, &sizes)
+}
+
+/// Another name of a constant, also of one that a later call changes.
+fn prepack(recorder: &mut Recorder<'_, '_>, call: &Call) -> OpResult {
+    let (input, output) = (recorder.tensor(call, 0)?, recorder.output(call)?);
+    if recorder.ty(input)? != recorder.ty(output)? {
+        return Err("changes the type of a constant");
+    }
+    recorder.alias(output, input, &recorder.sizes(input)?)
 }
 
 /// `copy`: the elements of the second tensor. The exporter makes them of equal sizes.
