@@ -15,7 +15,7 @@ use rustls::{
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
 };
 
-use crate::server::network_address;
+use crate::address::network_address;
 
 /// Time for which a certificate that a server signs itself is valid. Browsers refuse much longer ones.
 const VALID_FOR: Duration = Duration::from_secs(365 * 24 * 3600);

@@ -8,9 +8,11 @@
 //! | `server` | [`Server`], which answers by a [`Site`] |
 //! | `request` | the head of a request, and the checks of `Host` and `Origin` |
 //! | `socket` | [`Socket`], a WebSocket |
+//! | `address` | the address of this machine in its network |
 //! | `connection` | a connection, in plain text or over TLS |
 //! | `identity` | [`Identity`], the certificate of a server, with the feature `tls` |
 
+mod address;
 mod connection;
 #[cfg(feature = "tls")]
 mod identity;

@@ -3,7 +3,7 @@
 use std::{
     borrow::Cow,
     io::{self, BufReader, Read, Write},
-    net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket},
+    net::{IpAddr, SocketAddr, TcpListener, TcpStream},
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering},
@@ -14,7 +14,9 @@ use std::{
 
 use tungstenite::handshake::derive_accept_key;
 
-use crate::{Identity, Request, Socket, connection::Connection, request::MAX_HEAD};
+use crate::{
+    Identity, Request, Socket, address::network_address, connection::Connection, request::MAX_HEAD,
+};
 
 /// Largest number of connections at a time.
 const MAX_CONNECTIONS: usize = 64;
@@ -164,14 +166,6 @@ impl Server {
         }
         address
     }
-}
-
-/// Address of this machine in its network; `None` without a network.
-pub(crate) fn network_address() -> Option<IpAddr> {
-    let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
-    // An address for documentation: nothing is sent there.
-    socket.connect("192.0.2.1:9").ok()?;
-    Some(socket.local_addr().ok()?.ip())
 }
 
 impl Drop for Server {

@@ -6,8 +6,8 @@ use std::{
     time::Duration,
 };
 
-use afferent_graph::{Cx, Node, NodeError, OpenCx, Port, Weight, params};
-use afferent_messages::SampleRate;
+use afferent_graph::{Cx, Node, NodeError, OpenCx, Port, Weight, params, ports};
+use afferent_messages::{AudioBlock, SampleRate, SpeechEvent, Transcript};
 use serde_json::Value;
 
 use crate::{
@@ -55,6 +55,18 @@ params! {
 ///
 /// Latency: that of the server, after the end of speech.
 pub struct Transcribe(Asr);
+
+// In the order of `asr`, which runs it.
+ports! {
+    impl Transcribe {
+        /// Audio or speech segments of `vad`, one channel, at `rate`, full scale ±1.
+        in AUDIO: AudioBlock;
+        /// Speech events; the end of speech ends the utterance.
+        in EVENTS: SpeechEvent, optional;
+        /// All words of an utterance, at its end.
+        out TRANSCRIPT: Transcript;
+    }
+}
 
 /// A model on a server.
 struct ServerModel {
@@ -173,7 +185,7 @@ impl Node for Transcribe {
 
     const NAME: &'static str = "transcribe";
     const SUMMARY: &'static str = "Recognizes speech with a model on a server.";
-    const PORTS: &'static [Port] = Asr::PORTS;
+    const PORTS: &'static [Port] = Self::PORTS;
     const WEIGHT: Weight = Weight::Heavy;
     const HAS_EFFECTS: bool = true;
     const LATENCY: &'static str = "that of the server, after the end of speech";
@@ -211,7 +223,7 @@ impl Node for Transcribe {
 #[cfg(test)]
 mod tests {
     use afferent_graph::{NodeBench, ParamValue, ParamValues, Params, Timestamp};
-    use afferent_messages::{AudioBlock, SpeechEvent, SpeechEventKind, Transcript};
+    use afferent_messages::SpeechEventKind;
 
     use super::*;
     use crate::server::testing::{answered, failed, server};
@@ -245,8 +257,8 @@ mod tests {
         let (url, bodies) = server(vec![answered("application/json", json)]);
         let mut bench = open(&url);
         let (at, block) = block(Timestamp(1_000_000_000));
-        assert!(bench.call(Asr::AUDIO, at, block.clone()).unwrap().is_empty());
-        let sent = bench.call(Asr::EVENTS, at + block.duration(), end()).unwrap();
+        assert!(bench.call(Transcribe::AUDIO, at, block.clone()).unwrap().is_empty());
+        let sent = bench.call(Transcribe::EVENTS, at + block.duration(), end()).unwrap();
         let transcript = sent[0].1.get::<Transcript>().unwrap();
         let words: Vec<_> = transcript.words.iter().map(|word| word.text.as_str()).collect();
         assert_eq!((words.as_slice(), transcript.is_final), (["Light", "on."].as_slice(), true));
@@ -280,8 +292,8 @@ mod tests {
         let mut heard = Vec::new();
         for second in 0..3 {
             let (at, block) = block(Timestamp(second * 2_000_000_000));
-            bench.call(Asr::AUDIO, at, block.clone()).unwrap();
-            heard.push(bench.call(Asr::EVENTS, at + block.duration(), end()).unwrap().len());
+            bench.call(Transcribe::AUDIO, at, block.clone()).unwrap();
+            heard.push(bench.call(Transcribe::EVENTS, at + block.duration(), end()).unwrap().len());
         }
         assert_eq!(heard, [0, 0, 1]);
         assert_eq!(bodies.lock().unwrap().len(), 3);

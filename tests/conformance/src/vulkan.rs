@@ -30,6 +30,7 @@ pub(crate) fn backend() -> impl Backend {
 }
 
 /// True if there is a device; prints that the test is skipped if there is none.
+#[expect(clippy::print_stdout, reason = "tests tell what they skip")]
 fn backend_is_available() -> bool {
     let is_available = backend().is_available();
     if !is_available {

@@ -94,7 +94,7 @@ mod tests {
             false
         })
         .unwrap();
-        assert_eq!(count, 1, "nobody waits for the rest");
+        assert_eq!(count, 1, "the rest is not read");
     }
 
     #[test]
