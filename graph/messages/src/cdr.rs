@@ -23,6 +23,14 @@ pub trait CdrMessage: Payload {
     /// Fields of the message, in order.
     type Wire: Serialize + DeserializeOwned;
 
+    /// Reads memory on a device back, unless that has been done.
+    ///
+    /// # Errors
+    /// The device was lost.
+    fn fetch(&self) -> Result<(), String> {
+        Ok(())
+    }
+
     /// Converts the value to the fields of the message.
     fn to_wire(&self) -> Self::Wire;
 
@@ -76,7 +84,9 @@ impl<T: CdrMessage> RecordCodec for Cdr<T> {
     }
 
     fn encode(&self, value: &dyn AnyPayload, bytes: &mut Vec<u8>) -> Result<(), String> {
-        write(&typed::<T>(value)?.to_wire(), bytes)
+        let value = typed::<T>(value)?;
+        value.fetch()?;
+        write(&value.to_wire(), bytes)
     }
 
     fn encode_uncompressed(
@@ -87,7 +97,9 @@ impl<T: CdrMessage> RecordCodec for Cdr<T> {
         if !T::IS_COMPRESSED {
             return self.encode(value, bytes);
         }
-        typed::<T>(value)?.write_uncompressed(bytes);
+        let value = typed::<T>(value)?;
+        value.fetch()?;
+        value.write_uncompressed(bytes);
         Ok(())
     }
 

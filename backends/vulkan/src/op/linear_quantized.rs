@@ -1,7 +1,8 @@
 //! Matrix products with quantized weights or activations.
 //!
 //! `q4gsw`: a byte holds two weights, `(odd + 8) << 4 | (even + 8)`; the scales are `[k / group, n]`
-//! with rows padded. `qcs4w`: the even weight has the high bits, and a column one scale. `q8csw`: int8 weights `[n, k]` with rows padded to four, one scale a column.
+//! with rows padded. `qcs4w`: the even weight has the high bits, and a column one scale. `q8csw`: int8
+//! weights `[n, k]` with rows padded to four, one scale a column.
 
 use super::{
     Operator,

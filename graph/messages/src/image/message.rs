@@ -21,6 +21,10 @@ impl CdrMessage for Image {
     const IS_COMPRESSED: bool = true;
     type Wire = RosCompressedImage;
 
+    fn fetch(&self) -> Result<(), String> {
+        self.pixels.fetch().map_err(|error| error.to_string())
+    }
+
     fn to_wire(&self) -> RosCompressedImage {
         let meaning = self.meaning();
         RosCompressedImage {

@@ -1,7 +1,10 @@
 //! Tests of images and their recorded form.
 
+use std::any::Any;
+
 use super::{message::RosCompressedImage, *};
 use crate::{CdrMessage, DistortionModel, bytes::Bytes};
+use afferent_core::{Error, Memory, ScalarType, Tensor};
 use afferent_graph::{Choice, Header, Packet};
 
 /// A test image of `format` with `gap` bytes of padding after each row.
@@ -235,4 +238,38 @@ fn a_black_image_compresses_and_round_trips() {
     let png = image.to_png().unwrap();
     assert!(png.len() < 60_000, "{}", png.len());
     assert_eq!(Image::from_png(PixelFormat::Mono8, &png).unwrap(), image);
+}
+
+/// Pixels on a device that is lost.
+struct Lost([u8; 12]);
+
+impl Memory for Lost {
+    fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    fn fetch(&self) -> Result<(), Error> {
+        Err(Error::DeviceFailed { reason: "it was lost" })
+    }
+
+    fn device_buffer(&self) -> Option<&(dyn Any + Send + Sync)> {
+        Some(&())
+    }
+}
+
+#[test]
+fn pixels_of_a_lost_device_are_neither_recorded_nor_sent() {
+    let mut image = Image::default();
+    let memory = Lost([0; 12]).into();
+    let pixels = Tensor::from_foreign(ScalarType::Byte, &[3, 4], &[0, 1], memory).unwrap();
+    image.set_pixels(PixelFormat::Mono8, 4, 3, pixels).unwrap();
+    let (codec, wire) = (Image::CODEC.unwrap(), Image::WIRE.unwrap());
+    let mut bytes = Vec::new();
+    let found = [
+        codec.encode(&image, &mut bytes),
+        codec.encode_uncompressed(&image, &mut bytes),
+        wire.encode(&image, &mut bytes).map(drop),
+    ];
+    assert!(found.iter().all(|found| found.as_ref().is_err_and(|error| error.contains("lost"))));
+    assert_eq!(bytes, []);
 }

@@ -76,6 +76,7 @@ string range
     type Meta = ImageMeta;
 
     fn to_parts(&self) -> Result<(ImageMeta, &[u8]), String> {
+        self.pixels.fetch().map_err(|error| error.to_string())?;
         let meta = ImageMeta {
             format: self.format.name().to_owned(),
             width: self.width() as u64,
