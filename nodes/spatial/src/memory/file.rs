@@ -26,6 +26,9 @@ use super::{Change, EntityRecord};
 #[cfg(test)]
 mod tests;
 
+/// Longest wait for the lock of a file.
+const LOCK_PATIENCE: Duration = Duration::from_millis(200);
+
 /// All entities at a time.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Snapshot {
@@ -322,10 +325,18 @@ impl Drop for MemoryFile {
 
 /// Locks a file against other processes.
 fn lock(file: &File) -> Result<(), MemoryFileError> {
-    match file.try_lock() {
-        Ok(()) => Ok(()),
-        Err(fs::TryLockError::WouldBlock) => Err(MemoryFileError::InUse),
-        Err(fs::TryLockError::Error(error)) => Err(error.into()),
+    let start = Instant::now();
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(()),
+            // A process that is started now holds the files of this one, also those that were closed
+            // meanwhile, until it runs its program.
+            Err(fs::TryLockError::WouldBlock) if start.elapsed() < LOCK_PATIENCE => {
+                thread::sleep(Duration::from_millis(5));
+            }
+            Err(fs::TryLockError::WouldBlock) => return Err(MemoryFileError::InUse),
+            Err(fs::TryLockError::Error(error)) => return Err(error.into()),
+        }
     }
 }
 
