@@ -56,7 +56,7 @@ impl Identity {
     }
 
     /// A certificate that the server signs itself, which browsers ask their users to accept. It is kept
-    /// in `folder`, and made if it is not there or older than 300 days.
+    /// in `folder`, and made if it is not there, cannot be read, or is older than 300 days.
     ///
     /// # Errors
     /// The files cannot be written or read.
@@ -66,9 +66,10 @@ impl Identity {
         let is_new = made.is_ok_and(|made| {
             SystemTime::now().duration_since(made).is_ok_and(|age| age < REPLACED_AFTER)
         });
-        if !is_new || !key.exists() {
-            make(folder, &certificate, &key)?;
+        if is_new && let Ok(kept) = Self::read(&certificate, &key) {
+            return Ok(kept);
         }
+        make(folder, &certificate, &key)?;
         Self::read(&certificate, &key)
     }
 
@@ -205,6 +206,8 @@ mod tests {
             .unwrap();
         Identity::own(folder.path()).unwrap();
         assert_ne!(fs::read(file("certificate.pem")).unwrap(), kept);
+        fs::write(file("key.pem"), "damaged").unwrap();
+        Identity::own(folder.path()).unwrap();
         #[cfg(unix)]
         {
             use std::os::unix::fs::PermissionsExt;
