@@ -28,7 +28,9 @@ mkdir -p "$schema" "$output/objects" "$output/shaders"
 
 # The runtime is that of the wheel; only the backend is compiled from the checkout.
 ln -sfn "$executorch/backends/vulkan/runtime" "$output/include/executorch/backends/vulkan/runtime"
-"$wheel/data/bin/flatc" --cpp --cpp-std c++11 --scoped-enums -o "$schema" "$backend/serialization/schema.fbs"
+# Unpacked wheels have lost the right to run programs.
+install -m 755 "$wheel/data/bin/flatc" "$output/flatc"
+"$output/flatc" --cpp --cpp-std c++11 --scoped-enums -o "$schema" "$backend/serialization/schema.fbs"
 python3 "$backend/runtime/gen_vulkan_spv.py" --optimize --nthreads "$(nproc)" \
     --glsl-path "$backend/runtime/graph/ops/glsl" --output-path "$output/shaders" \
     --tmp-dir-path "$output/shaders/cache" --glslc-path "$(command -v glslc)" --env USE_VULKAN=1

@@ -4,7 +4,6 @@
 use std::{
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
-    thread,
     time::Duration,
 };
 
@@ -81,11 +80,7 @@ pub(crate) fn read_number_and_peak(command: &[String], name: &str) -> Result<(f6
         .stderr(Stdio::piped())
         .spawn()
         .with_context(|| format!("cannot start {}", command[0]))?;
-    let mut peak = 0;
-    while child.try_wait()?.is_none() {
-        peak = peak.max(process::peak_bytes(child.id()).unwrap_or(0));
-        thread::sleep(Duration::from_millis(1));
-    }
+    let peak = process::poll_peak(&mut child, Duration::from_millis(1))?;
     let number = parse_output(command, &child.wait_with_output()?, name)?;
     Ok((number, peak as f64 / f64::from(1 << 20)))
 }

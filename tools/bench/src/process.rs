@@ -4,7 +4,9 @@ use std::{
     fs::{self, File},
     io::Read,
     path::{Path, PathBuf},
-    process::Command,
+    process::{Child, Command},
+    thread,
+    time::Duration,
 };
 
 use anyhow::{Context, Result, ensure};
@@ -60,6 +62,16 @@ pub(crate) fn child_of(parent: u32) -> Option<u32> {
 /// Peak resident memory of process `id` in bytes.
 pub(crate) fn peak_bytes(id: u32) -> Result<u64> {
     Ok(field(&fs::read_to_string(format!("/proc/{id}/status"))?, "VmHWM:")? * 1024)
+}
+
+/// Waits for the end of `child`. Returns its peak resident memory in bytes, which is read `every` so often.
+pub(crate) fn poll_peak(child: &mut Child, every: Duration) -> Result<u64> {
+    let mut peak = 0;
+    while child.try_wait()?.is_none() {
+        peak = peak.max(peak_bytes(child.id()).unwrap_or(0));
+        thread::sleep(every);
+    }
+    Ok(peak)
 }
 
 /// Starts a new measurement of the peak resident memory of this process.

@@ -4,7 +4,6 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::{Command, Stdio},
-    thread,
     time::{Duration, Instant},
 };
 
@@ -77,11 +76,15 @@ pub(crate) fn run(options: &Options) -> Result<(Vec<Table>, Result<()>)> {
             ]);
         }
         let pairs = [
-            ("time", median(without.milliseconds), median(with.milliseconds)),
-            ("memory", median(without.megabytes), median(with.megabytes)),
-            ("instructions", without.instructions.unwrap_or(1.0), with.instructions.unwrap_or(1.0)),
+            ("time", Some(median(without.milliseconds)), Some(median(with.milliseconds))),
+            ("memory", Some(median(without.megabytes)), Some(median(with.megabytes))),
+            ("instructions", without.instructions, with.instructions),
         ];
         for (what, before, after) in pairs {
+            let (Some(before), Some(after)) = (before, after) else {
+                table.note(format!("{name}: {what} skipped (install valgrind)"));
+                continue;
+            };
             let percent = 100.0 * (after / before - 1.0);
             table.note(format!("{name}: {what} {percent:+.1} %"));
             if percent > options.limit {
@@ -160,10 +163,5 @@ fn command(binary: &Path, arguments: &[String]) -> Command {
 /// Peak of resident memory, polled until the process ends.
 fn peak_megabytes(binary: &Path, arguments: &[String]) -> Result<f64> {
     let mut child = command(binary, arguments).spawn()?;
-    let mut peak = 0;
-    while child.try_wait()?.is_none() {
-        peak = peak.max(process::peak_bytes(child.id()).unwrap_or(0));
-        thread::sleep(Duration::from_micros(50));
-    }
-    Ok(peak as f64 / 1e6)
+    Ok(process::poll_peak(&mut child, Duration::from_micros(50))? as f64 / 1e6)
 }
