@@ -29,6 +29,14 @@ pub struct Tally {
     pub completed: usize,
 }
 
+impl std::ops::AddAssign for Tally {
+    fn add_assign(&mut self, other: Self) {
+        self.rejected += other.rejected;
+        self.failed += other.failed;
+        self.completed += other.completed;
+    }
+}
+
 /// Bytes that a file of `file_bytes` bytes may allocate, including planned memory. The constant
 /// covers tables and scratch memory of small files. Half of it is the memory limit of the model.
 pub fn allowance(file_bytes: usize) -> usize {

@@ -1,11 +1,8 @@
 //! Corrupted programs, with and without delegates, cause an error or a result, but no crash, no
 //! hang and no large allocation.
 
-use std::{
-    alloc::System,
-    panic::{AssertUnwindSafe, catch_unwind},
-    sync::Mutex,
-};
+#[path = "shared/limited.rs"]
+mod limited;
 
 use afferent_tests_hostile::{
     Random,
@@ -13,13 +10,7 @@ use afferent_tests_hostile::{
     mutate,
     seeds::{Seed, seeds, xnnpack_programs},
 };
-use cap::Cap;
-
-#[global_allocator]
-static ALLOCATOR: Cap<System> = Cap::new(System, usize::MAX);
-
-/// Serializes the tests: the allocation limit applies to the whole process.
-static SERIAL: Mutex<()> = Mutex::new(());
+use limited::{SERIAL, limited};
 
 /// Executes a corrupted program. A panic or a large allocation fails the test with `what`.
 fn execute(seed: &Seed, bytes: &[u8], what: &str, total: &mut Tally) {
@@ -46,14 +37,7 @@ fn execute_limited(
     limit: usize,
     run: fn(&[u8], u64) -> Tally,
 ) {
-    let before = ALLOCATOR.allocated();
-    ALLOCATOR.set_limit(before + limit).expect("the limit exceeds the allocated bytes");
-    let result = catch_unwind(AssertUnwindSafe(|| run(bytes, 1)));
-    ALLOCATOR.set_limit(usize::MAX).expect("the limit exceeds the allocated bytes");
-    let Ok(tally) = result else { panic!("{} {what}", seed.name) };
-    total.rejected += tally.rejected;
-    total.failed += tally.failed;
-    total.completed += tally.completed;
+    *total += limited(limit, &format!("{} {what}", seed.name), || run(bytes, 1));
 }
 
 fn summary(what: &str, files: usize, tally: Tally) -> String {

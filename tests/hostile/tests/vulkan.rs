@@ -4,11 +4,11 @@
 #![cfg(feature = "vulkan")]
 #![expect(clippy::print_stdout, reason = "tests tell what they skip")]
 
+#[path = "shared/limited.rs"]
+mod limited;
+
 use std::{
-    alloc::System,
     env,
-    panic::{AssertUnwindSafe, catch_unwind},
-    sync::Mutex,
     time::{Duration, Instant},
 };
 
@@ -19,13 +19,7 @@ use afferent_tests_hostile::{
     mutate,
     seeds::{Seed, payload, vulkan_programs},
 };
-use cap::Cap;
-
-#[global_allocator]
-static ALLOCATOR: Cap<System> = Cap::new(System, usize::MAX);
-
-/// Serializes the tests: the allocation limit applies to the whole process.
-static SERIAL: Mutex<()> = Mutex::new(());
+use limited::{SERIAL, limited};
 
 /// Bytes of the host that a file may use: the driver compiles shaders.
 const DRIVER_BYTES: usize = 64 << 20;
@@ -42,13 +36,11 @@ fn has_device() -> bool {
 /// Loads and runs a file within limits. A panic, a large allocation or a hang fails the test with
 /// `what`.
 fn execute(seed: &Seed, bytes: &[u8], what: &str) -> Tally {
-    let (before, start) = (ALLOCATOR.allocated(), Instant::now());
-    let limit = before + allowance(bytes.len()) + DRIVER_BYTES;
-    ALLOCATOR.set_limit(limit).expect("the limit exceeds the allocated bytes");
-    let result = catch_unwind(AssertUnwindSafe(|| execute::program_with_vulkan(bytes, 1)));
-    ALLOCATOR.set_limit(usize::MAX).expect("the limit exceeds the allocated bytes");
-    assert!(start.elapsed() < LIMIT, "{} {what}: {:?}", seed.name, start.elapsed());
-    result.unwrap_or_else(|_| panic!("{} {what}", seed.name))
+    let (what, start) = (format!("{} {what}", seed.name), Instant::now());
+    let limit = allowance(bytes.len()) + DRIVER_BYTES;
+    let tally = limited(limit, &what, || execute::program_with_vulkan(bytes, 1));
+    assert!(start.elapsed() < LIMIT, "{what}: {:?}", start.elapsed());
+    tally
 }
 
 /// Runs all valid programs, which fails on a lost device.
@@ -81,9 +73,7 @@ fn damaged_payloads_are_executed_within_limits() {
         mutate::corrupt_bytes(&mut bytes[range], &mut random);
         let tally = execute(seed, &bytes, &format!("with a damaged payload, file {files}"));
         executed += usize::from(tally.failed + tally.completed > 0);
-        total.rejected += tally.rejected;
-        total.failed += tally.failed;
-        total.completed += tally.completed;
+        total += tally;
         files += 1;
     }
     let Tally { rejected, failed, completed } = total;

@@ -1,11 +1,8 @@
 //! Values from an untrusted process: random and damaged parts cause an error or a value, but no
 //! panic and no large allocation.
 
-use std::{
-    alloc::System,
-    panic::{AssertUnwindSafe, catch_unwind},
-    sync::Mutex,
-};
+#[path = "shared/limited.rs"]
+mod limited;
 
 use afferent_graph::{Header, Payload, WireCodec};
 use afferent_messages::{
@@ -13,28 +10,12 @@ use afferent_messages::{
     vision::{Hand, Hands, Mask},
 };
 use afferent_tests_hostile::{Random, wire};
-use cap::Cap;
-
-#[global_allocator]
-static ALLOCATOR: Cap<System> = Cap::new(System, usize::MAX);
-
-/// Serializes the tests: the allocation limit applies to the whole process.
-static SERIAL: Mutex<()> = Mutex::new(());
+use limited::{SERIAL, limited};
 
 /// Bytes that decoding may allocate: a copy of each part, and the values of short strings, which are
 /// larger in memory.
 fn allowance(bytes: usize) -> usize {
     16 * bytes + (1 << 16)
-}
-
-/// Runs `decode` for `bytes` bytes. A panic or a large allocation fails the test with `what`.
-fn limited(bytes: usize, what: &str, decode: impl FnOnce() -> bool) -> bool {
-    ALLOCATOR
-        .set_limit(ALLOCATOR.allocated() + allowance(bytes))
-        .expect("the limit exceeds the allocated bytes");
-    let result = catch_unwind(AssertUnwindSafe(decode));
-    ALLOCATOR.set_limit(usize::MAX).expect("the limit exceeds the allocated bytes");
-    result.unwrap_or_else(|_| panic!("{what}"))
 }
 
 #[test]
@@ -54,9 +35,11 @@ fn random_parts() {
         (data[0], data[1]) = (random.bits() as u8, random.bits() as u8);
         let bulk = if random.once_in(2) { random.below(bytes + 1) } else { 0 };
         data[2] = (4 + bytes - bulk) as u8;
-        values += usize::from(limited(data.len(), &format!("round {round}: {data:?}"), || {
-            wire::decode(&data)
-        }));
+        values += usize::from(limited(
+            allowance(data.len()),
+            &format!("round {round}: {data:?}"),
+            || wire::decode(&data),
+        ));
     }
     println!("200000 random inputs: {values} values, no panic and no large allocation");
     assert!(values > 50, "{values}");
@@ -98,7 +81,7 @@ fn damaged_values() {
                 bulk.truncate(random.below(bulk.len()));
             }
             let what = format!("round {round} of {codec:?}: {meta:?}, {} bulk bytes", bulk.len());
-            let is_value = limited(meta.len() + bulk.len(), &what, || {
+            let is_value = limited(allowance(meta.len() + bulk.len()), &what, || {
                 wire::decode_parts(codec, &meta, &bulk, random.below(2) * 4)
             });
             *(if is_value { &mut values } else { &mut errors }) += 1;
@@ -116,7 +99,7 @@ fn counts_without_elements() {
         let codec = ty.wire.expect("every payload type has a wire codec");
         for len in 0..80 {
             let meta = [&[0, 1, 0, 0][..], &vec![0xff; len]].concat();
-            let is_value = limited(len, &format!("{len} bytes of {}", ty.name), || {
+            let is_value = limited(allowance(len), &format!("{len} bytes of {}", ty.name), || {
                 codec.decode(&meta, Vec::new().into(), Header::default()).is_ok()
             });
             assert!(!is_value || len == 4 || len == 24, "{len} bytes of {}", ty.name);
