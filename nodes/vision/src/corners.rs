@@ -45,8 +45,7 @@ impl Corners {
         self.pixels.resize(area * channels.count(), 0.0);
         let (mut sums, pixels) = ([0.0_f64; 3], &mut self.pixels);
         for plan in plans {
-            with_planes(image, |planes| plan.run(Isa::best(), planes, pixels.as_mut_slice()))?
-                .map_err(|error| error.to_string())?;
+            with_planes(image, |planes| plan.run(Isa::best(), planes, pixels.as_mut_slice()))?;
             for (sum, plane) in sums.iter_mut().zip(pixels.chunks_exact(area)) {
                 *sum += plane.iter().copied().map(f64::from).sum::<f64>();
             }

@@ -182,7 +182,7 @@ impl Node for ImageView {
             };
             let out = view.reshape(format, plan.target().width, plan.target().height)?;
             let run = with_planes(image, |planes| plan.run(Isa::best(), planes, out));
-            run.map_err(fault)?.map_err(|error| fault(error.to_string()))?;
+            run.map_err(fault)?;
         }
         view.derive_from(image, &to_image);
         cx.send(Self::VIEWS, view);

@@ -40,8 +40,7 @@ impl JpegWriter {
         let (width, height) = (plan.target().width, plan.target().height);
         self.pixels.resize(width * height * PixelFormat::Rgb8.pixel_bytes(), 0);
         let pixels = &mut self.pixels;
-        let run = with_planes(image, |planes| plan.run(Isa::best(), planes, pixels))?;
-        run.map_err(|error| error.to_string())?;
+        with_planes(image, |planes| plan.run(Isa::best(), planes, pixels))?;
         let mut file = Vec::new();
         let side = |side: usize| u16::try_from(side).map_err(|error| error.to_string());
         let (width, height) = (side(width)?, side(height)?);

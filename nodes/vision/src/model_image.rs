@@ -334,8 +334,7 @@ impl ModelImage {
             ScalarType::Byte => input.data_mut::<u8>().map(|out| plan.run(isa, planes, out)),
             _ => input.data_mut::<f32>().map(|out| plan.run(isa, planes, out)),
         });
-        let run = run?.map_err(|error| error.to_string())?;
-        run.map_err(|error| error.to_string())?;
+        run?.map_err(|error| error.to_string())?;
         if let Some(corners) = &mut self.corners {
             let color = corners.color(image, self.settings.color)?;
             self.fill_border(color)?;

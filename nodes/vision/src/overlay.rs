@@ -124,7 +124,7 @@ impl Overlay {
         let out = drawn.reshape(PixelFormat::Rgb8, image.width(), image.height())?;
         if let Some((_, plan)) = &mut self.plan {
             let run = with_planes(image, |planes| plan.run(Isa::best(), planes, out));
-            run.map_err(fault)?.map_err(|error| fault(error.to_string()))?;
+            run.map_err(fault)?;
         }
         drawn.derive_from(image, &Affine::IDENTITY);
         Ok(())

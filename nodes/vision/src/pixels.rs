@@ -35,8 +35,11 @@ pub fn source_of(image: &Image) -> Result<Source, String> {
 /// Calls `f` with the planes of the image, which are read back if they are on the GPU.
 ///
 /// # Errors
-/// If the GPU was lost.
-pub fn with_planes<T>(image: &Image, f: impl FnOnce(&[Plane<'_>]) -> T) -> Result<T, String> {
+/// If the GPU was lost, and the errors of `f`.
+pub fn with_planes<T, E: std::fmt::Display>(
+    image: &Image,
+    f: impl FnOnce(&[Plane<'_>]) -> Result<T, E>,
+) -> Result<T, String> {
     image.pixels().fetch().map_err(|error| error.to_string())?;
     let mut planes = [Plane { bytes: &[], row_stride: 0 }; 3];
     let mut count = 0;
@@ -44,5 +47,5 @@ pub fn with_planes<T>(image: &Image, f: impl FnOnce(&[Plane<'_>]) -> T) -> Resul
         *to = Plane { bytes: plane.bytes, row_stride: plane.row_stride };
         count += 1;
     }
-    Ok(f(&planes[..count]))
+    f(&planes[..count]).map_err(|error| error.to_string())
 }

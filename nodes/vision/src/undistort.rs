@@ -181,7 +181,7 @@ impl Node for Undistort {
         if let Some(Table { plan, format, ideal, .. }) = &mut self.table {
             let out = undistorted.reshape(*format, image.width(), image.height())?;
             let run = with_planes(image, |planes| plan.run(Isa::best(), planes, out));
-            run.map_err(fault)?.map_err(|error| fault(error.to_string()))?;
+            run.map_err(fault)?;
             undistorted.derive_from(image, &Affine::IDENTITY);
             undistorted.camera = Some(ideal.clone());
         }

@@ -259,6 +259,17 @@ impl VisionModel {
         to_image: &Affine,
         read: impl FnOnce(&ModelImage, &ModelOutputs<'_>) -> Result<T, String>,
     ) -> Result<T, NodeError> {
+        #[cfg(feature = "gpu")]
+        if let Some(gpu) = &self.gpu {
+            let path = &self.path;
+            let failed = |reason: String| NodeError::Model { path: path.clone(), reason };
+            let input = self.image.prepare_on_device(gpu, image, to_image).map_err(failed)?;
+            if let Some(input) = input {
+                let outputs = self.model.run(&self.method, &[Input::from(&input)]);
+                let outputs = outputs.map_err(|error| failed(error.to_string()))?;
+                return read(&self.image, &outputs).map_err(failed);
+            }
+        }
         self.run_strip(image, to_image, usize::MAX, StripEnd::Border, read)
     }
 
@@ -277,17 +288,6 @@ impl VisionModel {
     ) -> Result<T, NodeError> {
         let path = &self.path;
         let failed = |reason: String| NodeError::Model { path: path.clone(), reason };
-        #[cfg(feature = "gpu")]
-        if columns == usize::MAX
-            && let Some(gpu) = &self.gpu
-        {
-            let input = self.image.prepare_on_device(gpu, image, to_image).map_err(failed)?;
-            if let Some(input) = input {
-                let outputs = self.model.run(&self.method, &[Input::from(&input)]);
-                let outputs = outputs.map_err(|error| failed(error.to_string()))?;
-                return read(&self.image, &outputs).map_err(failed);
-            }
-        }
         self.image.prepare_strip(image, to_image, columns, end).map_err(failed)?;
         self.run_prepared(&[], read)
     }
