@@ -26,7 +26,7 @@ params! {
         pub voice: String;
         /// Environment variable with the key that the server asks for.
         pub key_env: Option<String>;
-        /// How to speak, for models that can be told.
+        /// Style of the speech in words, for models that take instructions.
         pub instructions: Option<String>;
         /// Speaking rate relative to that of the voice. Default: that of the server.
         pub pace: Option<f32>, range 0.25..=4.0;

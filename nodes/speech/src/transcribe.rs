@@ -1,13 +1,14 @@
 //! Speech recognition by a server.
 
 use std::{
-    io::{self, BufRead, Read},
+    io::{self, BufRead, Cursor, Read},
     sync::mpsc::RecvTimeoutError,
     time::Duration,
 };
 
 use afferent_graph::{Cx, Node, NodeError, OpenCx, Port, Weight, params, ports};
 use afferent_messages::{AudioBlock, SampleRate, SpeechEvent, Transcript};
+use hound::{WavSpec, WavWriter};
 use serde_json::Value;
 
 use crate::{
@@ -90,6 +91,7 @@ impl SegmentModel for ServerModel {
         _: bool,
     ) -> Result<Recognized, NodeError> {
         let body = form(&self.params, samples);
+        let body = body.map_err(|error| NodeError::Payload(format!("no WAV file: {error}")))?;
         let request = Request::start(self.endpoint.clone(), body, read_text)?;
         let seconds = samples.len() as f64 / f64::from(self.params.rate);
         let mut found = Recognized::default();
@@ -133,8 +135,8 @@ fn read_text(
 }
 
 /// The request to transcribe `samples`: a form with a WAV file.
-fn form(params: &TranscribeParams, samples: &[f32]) -> Body {
-    // Random bits of a file with the same line are as good as impossible.
+fn form(params: &TranscribeParams, samples: &[f32]) -> Result<Body, hound::Error> {
+    // Sound does not contain this line.
     const BOUNDARY: &str = "afferent-4f1b6c2e9d7a4e05b3c8a1d6f0e2975c";
     let mut bytes = Vec::new();
     let fields = [
@@ -159,25 +161,22 @@ fn form(params: &TranscribeParams, samples: &[f32]) -> Body {
         )
         .bytes(),
     );
-    write_wav(&mut bytes, params.rate, samples);
+    bytes.extend(wav(params.rate, samples)?);
     bytes.extend(format!("\r\n--{BOUNDARY}--\r\n").bytes());
-    Body { kind: format!("multipart/form-data; boundary={BOUNDARY}"), bytes }
+    Ok(Body { kind: format!("multipart/form-data; boundary={BOUNDARY}"), bytes })
 }
 
-/// Writes a WAV file with one channel of 16 bits.
-fn write_wav(bytes: &mut Vec<u8>, rate: u32, samples: &[f32]) {
-    let length = u32::try_from(samples.len() * 2).unwrap_or(u32::MAX - 36);
-    bytes.extend(b"RIFF");
-    bytes.extend((36 + length).to_le_bytes());
-    bytes.extend(b"WAVEfmt ");
-    bytes.extend(16_u32.to_le_bytes());
-    bytes.extend([1_u16, 1].map(u16::to_le_bytes).concat());
-    bytes.extend([rate, 2 * rate].map(u32::to_le_bytes).concat());
-    bytes.extend([2_u16, 16].map(u16::to_le_bytes).concat());
-    bytes.extend(b"data");
-    bytes.extend(length.to_le_bytes());
-    let scaled = |sample: &f32| (sample.clamp(-1.0, 1.0) * f32::from(i16::MAX)).round() as i16;
-    bytes.extend(samples.iter().flat_map(|sample| scaled(sample).to_le_bytes()));
+/// A WAV file with one channel of 16 bits.
+fn wav(rate: u32, samples: &[f32]) -> Result<Vec<u8>, hound::Error> {
+    let sample_format = hound::SampleFormat::Int;
+    let spec = WavSpec { channels: 1, sample_rate: rate, bits_per_sample: 16, sample_format };
+    let mut file = Cursor::new(Vec::new());
+    let mut writer = WavWriter::new(&mut file, spec)?;
+    for sample in samples {
+        writer.write_sample((sample.clamp(-1.0, 1.0) * f32::from(i16::MAX)).round() as i16)?;
+    }
+    writer.finalize()?;
+    Ok(file.into_inner())
 }
 
 impl Node for Transcribe {
