@@ -54,7 +54,10 @@ impl App {
             .service(afferent_nodes_io::AppInputs::default())
             .service(afferent_nodes_web::Web::default());
         #[cfg(feature = "vulkan")]
-        let app = app.gpu(afferent_gpu::GpuOptions::from_env().with_user_cache());
+        let app = {
+            let options = afferent_gpu::GpuOptions::from_env();
+            app.gpu(options.with_user_cache(afferent_package::user_cache()))
+        };
         #[cfg(feature = "xnnpack")]
         let app = app.backend(afferent_backend_xnnpack::Xnnpack);
         app

@@ -8,7 +8,7 @@
 use std::{
     collections::{BTreeMap, HashMap},
     sync::{
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak,
+        Arc, Mutex, OnceLock, Weak,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
         mpsc::{Receiver, Sender, SyncSender, channel, sync_channel},
     },
@@ -23,6 +23,8 @@ use afferent_spec::CheckedGraph;
 use afferent_web::{Message, Received, Request, Socket, SocketClosed};
 use serde::Deserialize;
 use serde_json::{Value, json};
+
+use crate::lock;
 
 /// Path of the socket.
 pub(crate) const PATH: &str = "/foxglove";
@@ -113,10 +115,6 @@ enum Operation {
 struct Subscription {
     id: u32,
     channel_id: usize,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Foxglove {

@@ -47,6 +47,7 @@ use std::{
     ffi::OsString,
     io::{ErrorKind, Write, stdout},
     process::ExitCode,
+    sync::{Mutex, MutexGuard, PoisonError},
 };
 
 pub use afferent_core as core;
@@ -108,6 +109,11 @@ enum Command {
     /// Inspect a model program (.pte), run it, verify it, compare two, or generate text
     #[command(subcommand)]
     Model(model::ModelCommand),
+}
+
+/// Locks a mutex whose value is complete also after a panic of a thread.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl App {

@@ -9,7 +9,7 @@ use std::{
     any::Any,
     collections::HashMap,
     sync::{
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        Arc, Mutex, MutexGuard, OnceLock,
         atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering},
         mpsc::{Receiver, SyncSender, sync_channel},
     },
@@ -27,7 +27,7 @@ use afferent_spec::CheckedGraph;
 use afferent_web::{Message, Request, Socket, SocketClosed};
 use serde_json::{Value, json};
 
-use crate::processes::ReadFigures;
+use crate::{lock, processes::ReadFigures};
 
 /// Default address of the page.
 pub(crate) const ADDRESS: &str = afferent_nodes_web::Web::BIND;
@@ -166,10 +166,6 @@ impl Live {
     fn tell_json(&self, value: &Value) {
         self.tell(&Message::text(value.to_string()));
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Least time between two packets of an output of type `ty` that pages see. Those between are skipped:
@@ -391,7 +387,7 @@ impl LiveView for Live {
         self.watching.fetch_add(1, Ordering::AcqRel);
         self.wake();
         lower_priority();
-        // What came last is sent, too.
+        // Messages that arrived last are sent before the end.
         while forward(&waiting, &lost, &mut socket).is_ok() && !stops.load(Ordering::Acquire) {}
         self.watching.fetch_sub(1, Ordering::AcqRel);
         self.pages().retain(|page| page.number != number);

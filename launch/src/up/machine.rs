@@ -4,9 +4,11 @@ use std::{
     collections::VecDeque,
     io::{self, BufRead, BufReader, Read, Write, stderr, stdout},
     process::{Child, ChildStdin, Command, ExitStatus, Stdio},
-    sync::{Arc, Mutex, PoisonError, mpsc::Sender},
+    sync::{Arc, Mutex, mpsc::Sender},
     thread::{self, JoinHandle},
 };
+
+use crate::lock;
 
 /// Lines that are repeated after a failure.
 const LAST_LINES: usize = 10;
@@ -73,10 +75,6 @@ impl Running {
             let _ = child.kill();
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Prints the lines of `pipe` to `out`, after the name of the machine, and keeps the last ones.

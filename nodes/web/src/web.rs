@@ -32,7 +32,7 @@ pub trait LiveView: Send + Sync {
     fn talk(&self, request: &Request, socket: Socket, stops: &AtomicBool);
 }
 
-/// How the page of a program is served.
+/// Address, allowed origins and certificate of the page of a program.
 #[derive(Clone)]
 pub struct WebOptions {
     /// Address to serve at, `HOST:PORT`; port 0 takes a free one.

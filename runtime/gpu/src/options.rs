@@ -25,14 +25,10 @@ impl GpuOptions {
         Self { adapter, cache: None }
     }
 
-    /// The same options with the cache of the user: `afferent/gpu` in `XDG_CACHE_HOME`, by default
-    /// `~/.cache`.
+    /// The same options with compiled shaders in the folder `gpu` of the cache of the user.
     #[must_use]
-    pub fn with_user_cache(self) -> Self {
-        let given = env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
-        let folder = given.filter(|folder| folder.is_absolute());
-        let folder = folder.or_else(|| Some(env::home_dir()?.join(".cache")));
-        Self { cache: folder.map(|folder| folder.join("afferent/gpu")), ..self }
+    pub fn with_user_cache(self, user_cache: Option<PathBuf>) -> Self {
+        Self { cache: user_cache.map(|folder| folder.join("gpu")), ..self }
     }
 
     /// Index of the adapter to use.

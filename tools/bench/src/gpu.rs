@@ -41,7 +41,7 @@ pub(crate) struct Options {
 const DEFAULTS: [&str; 2] = ["tests/conformance/data/vulkan", "pipelines/models/depth"];
 
 pub(crate) fn run(options: &Options) -> anyhow::Result<Vec<Table>> {
-    let gpu = Gpu::new(GpuOptions::from_env().with_user_cache());
+    let gpu = Gpu::new(GpuOptions::from_env().with_user_cache(afferent_package::user_cache()));
     let device = gpu.device().context("there is no GPU to measure")?;
     let info = device.info();
     let columns = [
