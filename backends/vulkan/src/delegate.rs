@@ -19,7 +19,7 @@ pub(crate) struct VulkanDelegate<'a> {
     graph: Graph<'a>,
     limits: DeviceLimits,
     plan: MemoryPlan,
-    /// Buffer of each slot; `None` for slots that only constant calls use.
+    /// Buffer of each slot; `None` for slots that are used at load only.
     buffers: Vec<Option<Buffer>>,
     /// Sizes of constant values.
     constant_sizes: Vec<(usize, Vec<usize>)>,
@@ -79,7 +79,8 @@ impl<'a> VulkanDelegate<'a> {
         let buffers = allocate(device, &plan)?;
         upload_constants(device, &recorder, &plan, &buffers)?;
         let steps = std::mem::take(&mut recorder.steps);
-        let constant_steps = steps.into_iter().filter(|step| plan.is_constant[step.call]).collect();
+        let constant_steps =
+            steps.into_iter().filter(|step| step.is_once || plan.is_constant[step.call]).collect();
         let constant = Recording::new(device, &plan, &buffers, constant_steps, None)?;
         device.run(&constant.dispatches)?;
         let written = graph.calls.iter().zip(&plan.is_constant).filter(|(_, constant)| **constant);
@@ -155,7 +156,8 @@ impl<'a> VulkanDelegate<'a> {
             }
         }
         recorder.record(&|position| !self.plan.is_constant[position])?;
-        let steps = std::mem::take(&mut recorder.steps);
+        let mut steps = std::mem::take(&mut recorder.steps);
+        steps.retain(|step| !step.is_once);
         let buffers: Vec<_> = self.buffers.iter().map(Option::as_ref).collect();
         let mut recording =
             Recording::with(device, &self.plan, &buffers, steps, self.recording.take())?;
@@ -358,8 +360,8 @@ impl Recording {
         for step in &steps {
             offsets.push(4 * params.len() as u64);
             params.extend_from_slice(&step.params);
-            let bytes = (4 * step.params.len() as u64).max(MIN_PARAM_BYTES);
-            let end = offsets.last().copied().unwrap_or(0) + bytes;
+            let end =
+                offsets.last().copied().unwrap_or(0) + step.param_bytes().max(MIN_PARAM_BYTES);
             params.resize(end.next_multiple_of(alignment) as usize / 4, 0);
         }
         let bytes: &[u8] = bytemuck::cast_slice(&params);
@@ -367,7 +369,7 @@ impl Recording {
         let is_reused = reused.is_some();
         let buffer = match reused {
             Some(buffer) => buffer,
-            None => device.buffer(bytes.len() as u64)?,
+            None => device.uniform_buffer(bytes.len() as u64)?,
         };
         device.upload(&buffer, 0, bytes)?;
         let mut dispatches: Vec<Dispatch> = Vec::with_capacity(steps.len());
@@ -381,8 +383,7 @@ impl Recording {
                 dispatches.push(Dispatch { workgroups: step.workgroups, ..old.clone() });
                 continue;
             }
-            let range =
-                Binding { buffer: &buffer, offset, bytes: 4 * step.params.len().max(1) as u64 };
+            let range = Binding { buffer: &buffer, offset, bytes: step.param_bytes() };
             let buffer =
                 |target: &Target| plan.locations.get(target).and_then(|slot| buffers[*slot]);
             dispatches.push(dispatch(device, &buffer, step, range)?);
@@ -429,8 +430,7 @@ impl Recording {
             }
             let params = self.params.as_ref();
             let buffer = params.ok_or(Error::Internal { reason: "a recording has numbers" })?;
-            let bytes = 4 * step.params.len().max(1) as u64;
-            let range = Binding { buffer, offset, bytes };
+            let range = Binding { buffer, offset, bytes: step.param_bytes() };
             let buffer = |target: &Target| match replaced(target) {
                 Some(buffer) => Some(buffer),
                 None => planned(target),
@@ -449,7 +449,7 @@ fn dispatch<'b>(
     params: Binding<'_>,
 ) -> Result<Dispatch, Error> {
     let mut accesses: Vec<Access> = step.bindings.iter().map(|(_, access)| *access).collect();
-    accesses.push(Access::Read);
+    accesses.push(Access::Uniform);
     let pipeline = device.pipeline(&step.source, &accesses)?;
     let mut bindings = vec![];
     for (target, _) in &step.bindings {

@@ -143,6 +143,35 @@ impl Graph<'_> {
         }
     }
 
+    /// Calls whose results are constant, and values whose memory is. `is_state` is true for values that
+    /// a call changes in place.
+    pub(crate) fn constants(&self, is_state: &[bool]) -> (Vec<bool>, Vec<bool>) {
+        let constant =
+            |value: &Value<'_>| matches!(value, Value::Tensor(spec) if spec.constant.is_some());
+        let mut values: Vec<bool> = self.values.iter().map(constant).collect();
+        for (is_constant, is_state) in values.iter_mut().zip(is_state) {
+            *is_constant &= !is_state;
+        }
+        let mut calls = vec![];
+        for call in &self.calls {
+            let (output, inputs) = call.args.split_last().unwrap_or((&0, &[]));
+            let outputs = self.leaves(*output);
+            let is_tensor = |value: &usize| self.tensor(*value).is_some();
+            let mut inputs = inputs.iter().flat_map(|input| self.leaves(*input));
+            let is_constant = call.operator.writes.is_empty()
+                && !outputs.is_empty()
+                && outputs.iter().all(is_tensor)
+                && inputs.all(|input| is_tensor(&input) && values[input]);
+            if is_constant {
+                for output in outputs {
+                    values[output] = true;
+                }
+            }
+            calls.push(is_constant);
+        }
+        (calls, values)
+    }
+
     fn is_leaf(&self, index: usize) -> bool {
         matches!(self.values[index], Value::Tensor(_) | Value::SymInt(_))
     }

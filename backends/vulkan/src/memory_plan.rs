@@ -6,7 +6,6 @@ use afferent_core::Error;
 
 use crate::{
     error::MEMORY_LIMIT,
-    graph::{Graph, Value},
     recorder::{Recorder, Target},
 };
 
@@ -27,7 +26,7 @@ pub(crate) struct MemoryPlan {
     pub(crate) locations: HashMap<Target, usize>,
     /// True for calls whose results do not depend on inputs or state: they run once at load.
     pub(crate) is_constant: Vec<bool>,
-    /// Slots that only constant calls use.
+    /// Slots that are used at load only.
     pub(crate) is_temporary: Vec<bool>,
 }
 
@@ -38,7 +37,7 @@ impl MemoryPlan {
     /// If the slots exceed `memory_limit` bytes.
     pub(crate) fn new(recorder: &Recorder<'_, '_>, memory_limit: usize) -> Result<Self, Error> {
         let graph = recorder.graph;
-        let (is_constant, is_constant_value) = constants(recorder);
+        let (is_constant, is_constant_value) = graph.constants(&recorder.is_state);
         let mut lifetimes: HashMap<Target, Lifetime> = HashMap::new();
         let end = graph.calls.len();
         let mut touch = |target: Target, words: usize, first: usize, last: usize| {
@@ -57,6 +56,12 @@ impl MemoryPlan {
             }
         }
         let mut used_at_run = vec![false; graph.values.len()];
+        let at_run = recorder.steps.iter().filter(|step| !step.is_once && !is_constant[step.call]);
+        for (target, _) in at_run.flat_map(|step| &step.bindings) {
+            if let Target::Value(root) = target {
+                used_at_run[*root] = true;
+            }
+        }
         for (position, call) in graph.calls.iter().enumerate() {
             for leaf in call.args.iter().flat_map(|arg| graph.leaves(*arg)) {
                 if graph.tensor(leaf).is_none() {
@@ -69,7 +74,6 @@ impl MemoryPlan {
                     if is_constant_value[root] || recorder.is_state[root] { 0 } else { position };
                 let last = if recorder.is_state[root] { end } else { last };
                 touch(Target::Value(root), words(leaf), first, last);
-                used_at_run[root] |= !is_constant[position];
             }
         }
         for &output in &graph.outputs {
@@ -83,15 +87,19 @@ impl MemoryPlan {
         for (&(position, index), &words) in &recorder.temporaries {
             touch(Target::Temporary(position, index), words, position, position);
         }
+        for (&(position, index), &words) in &recorder.packed {
+            touch(Target::Packed(position, index), words, 0, end);
+        }
         let mut plan =
             Self { slots: vec![], locations: HashMap::new(), is_constant, is_temporary: vec![] };
         let is_shared = |target: &Target| match target {
             Target::Value(root) => !is_constant_value[*root] && !recorder.is_state[*root],
             Target::Temporary(..) => true,
+            Target::Packed(..) => false,
         };
         let is_temporary = |target: &Target| match target {
             Target::Value(root) => is_constant_value[*root] && !used_at_run[*root],
-            Target::Temporary(..) => false,
+            Target::Temporary(..) | Target::Packed(..) => false,
         };
         let mut order: Vec<(Target, Lifetime)> = lifetimes.into_iter().collect();
         order.sort_by_key(|(target, lifetime)| (lifetime.first, key(*target)));
@@ -159,34 +167,6 @@ fn key(target: Target) -> (usize, usize, usize) {
     match target {
         Target::Value(value) => (0, value, 0),
         Target::Temporary(call, index) => (1, call, index),
+        Target::Packed(call, index) => (2, call, index),
     }
-}
-
-/// Calls whose results are constant, and values whose memory is.
-fn constants(recorder: &Recorder<'_, '_>) -> (Vec<bool>, Vec<bool>) {
-    let graph: &Graph<'_> = recorder.graph;
-    let constant =
-        |value: &Value<'_>| matches!(value, Value::Tensor(spec) if spec.constant.is_some());
-    let mut values: Vec<bool> = graph.values.iter().map(constant).collect();
-    for (value, is_constant) in values.iter_mut().enumerate() {
-        *is_constant &= !recorder.is_state[value];
-    }
-    let mut calls = vec![];
-    for call in &graph.calls {
-        let (output, inputs) = call.args.split_last().unwrap_or((&0, &[]));
-        let outputs = graph.leaves(*output);
-        let is_tensor = |value: &usize| graph.tensor(*value).is_some();
-        let mut inputs = inputs.iter().flat_map(|input| graph.leaves(*input));
-        let is_constant = call.operator.writes.is_empty()
-            && !outputs.is_empty()
-            && outputs.iter().all(is_tensor)
-            && inputs.all(|input| is_tensor(&input) && values[input]);
-        if is_constant {
-            for output in outputs {
-                values[output] = true;
-            }
-        }
-        calls.push(is_constant);
-    }
-    (calls, values)
 }

@@ -34,6 +34,8 @@ pub(crate) enum Target {
     Value(usize),
     /// Memory that one call uses: call, index among its temporaries.
     Temporary(usize, usize),
+    /// Constants that one call keeps in a layout of its own: call, index among them.
+    Packed(usize, usize),
 }
 
 /// One run of a shader.
@@ -43,9 +45,18 @@ pub(crate) struct Step {
     pub(crate) call: usize,
     pub(crate) source: String,
     pub(crate) bindings: Vec<(Target, Access)>,
+    /// True if it runs at load only.
+    pub(crate) is_once: bool,
     /// Numbers of the shader, which are its last binding.
     pub(crate) params: Vec<u32>,
     pub(crate) workgroups: [u32; 3],
+}
+
+impl Step {
+    /// Bytes of the numbers of the shader, which are an array of vectors of four.
+    pub(crate) fn param_bytes(&self) -> u64 {
+        16 * self.params.len().div_ceil(4).max(1) as u64
+    }
 }
 
 /// Limits of the device that shape a recording.
@@ -89,6 +100,10 @@ pub(crate) struct Recorder<'g, 'a> {
     pub(crate) steps: Vec<Step>,
     /// Words of each temporary of the call that is recorded.
     pub(crate) temporaries: HashMap<(usize, usize), usize>,
+    /// Words of each packed constant.
+    pub(crate) packed: HashMap<(usize, usize), usize>,
+    /// True for values whose memory is constant.
+    is_constant: Vec<bool>,
     position: usize,
     next_temporary: usize,
     work: u64,
@@ -127,6 +142,7 @@ impl<'g, 'a> Recorder<'g, 'a> {
         for &input in &graph.inputs {
             sizes[input] = graph.tensor(input).map(|spec| spec.dims.clone());
         }
+        let (_, is_constant) = graph.constants(&is_state);
         Self {
             graph,
             limits,
@@ -138,6 +154,8 @@ impl<'g, 'a> Recorder<'g, 'a> {
             host: HashMap::new(),
             steps: vec![],
             temporaries: HashMap::new(),
+            packed: HashMap::new(),
+            is_constant,
             position: 0,
             next_temporary: 0,
             work: 0,
@@ -181,6 +199,19 @@ impl<'g, 'a> Recorder<'g, 'a> {
         let size = self.temporaries.entry(key).or_default();
         *size = words.max(*size);
         Target::Temporary(key.0, key.1)
+    }
+
+    /// Memory of `words` words for another layout of the tensor `value`, and true if `value` is
+    /// constant: then the steps that fill the memory run once. They must not depend on sizes of inputs,
+    /// since the memory of a constant that later steps do not read is free after them.
+    pub(crate) fn packed(&mut self, value: usize, words: usize) -> (Target, bool) {
+        if !self.is_constant[self.roots[value]] {
+            return (self.temporary(words), false);
+        }
+        let key = (self.position, self.next_temporary);
+        self.next_temporary += 1;
+        self.packed.insert(key, words);
+        (Target::Packed(key.0, key.1), true)
     }
 
     pub(crate) fn target(&self, value: usize) -> Target {

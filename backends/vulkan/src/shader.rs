@@ -1,7 +1,7 @@
 //! Builder of the WGSL source of one shader run.
 //!
-//! A source holds no sizes: it reads them from the array `p`. So runs with other sizes share its
-//! pipeline.
+//! A source holds no sizes: it reads them from the uniform array `p`. So runs with other sizes share
+//! its pipeline.
 
 use std::fmt::Write;
 
@@ -14,6 +14,9 @@ use crate::{
 
 /// Threads of a workgroup.
 pub(crate) const WORKGROUP: usize = 64;
+
+/// Most numbers of a shader: a uniform array of 16 KiB, which every device has.
+const MAX_PARAMS: usize = 4096;
 
 /// Tensor that a shader reads.
 #[derive(Debug, Clone, Copy)]
@@ -52,6 +55,8 @@ impl Input {
 /// A shader that is being built.
 pub(crate) struct Shader<'r, 'g, 'a> {
     pub(crate) recorder: &'r mut Recorder<'g, 'a>,
+    /// True if it runs at load only.
+    pub(crate) is_once: bool,
     bindings: Vec<(Target, Access)>,
     declarations: String,
     params: Vec<u32>,
@@ -59,7 +64,8 @@ pub(crate) struct Shader<'r, 'g, 'a> {
 
 impl<'r, 'g, 'a> Shader<'r, 'g, 'a> {
     pub(crate) fn new(recorder: &'r mut Recorder<'g, 'a>) -> Self {
-        Self { recorder, bindings: vec![], declarations: String::new(), params: vec![] }
+        let (bindings, params) = (vec![], vec![]);
+        Self { recorder, is_once: false, bindings, declarations: String::new(), params }
     }
 
     /// Adds source text outside of functions.
@@ -92,7 +98,8 @@ impl<'r, 'g, 'a> Shader<'r, 'g, 'a> {
 
     fn raw(&mut self, value: u32) -> String {
         self.params.push(value);
-        format!("p[{}]", self.params.len() - 1)
+        let at = self.params.len() - 1;
+        format!("p[{}].{}", at / 4, ["x", "y", "z", "w"][at % 4])
     }
 
     /// Adds a tensor that the shader reads.
@@ -125,6 +132,19 @@ impl<'r, 'g, 'a> Shader<'r, 'g, 'a> {
              fn in{index}(i: u32) -> {ty_name} {{ return {load}; }}"
         );
         Input { index, ty }
+    }
+
+    /// Adds memory that the shader reads as vectors of four `f32`. Returns the name of the function that
+    /// returns the vector at an index.
+    pub(crate) fn vectors_at(&mut self, target: Target) -> String {
+        let index = self.bindings.len();
+        self.bindings.push((target, Access::Read));
+        let _ = writeln!(
+            self.declarations,
+            "@group(0) @binding({index}) var<storage, read> b{index}: array<vec4<f32>>;\n\
+             fn in{index}(i: u32) -> vec4<f32> {{ return b{index}[i]; }}"
+        );
+        format!("in{index}")
     }
 
     /// Adds the memory that the shader writes, as the array `y` of its words.
@@ -278,10 +298,13 @@ impl<'r, 'g, 'a> Shader<'r, 'g, 'a> {
 
     /// Finishes a shader with the entry point `main`.
     pub(crate) fn finish(self, workgroups: [usize; 3], main: &str) -> OpResult {
-        let Self { recorder, mut bindings, mut declarations, params } = self;
+        let Self { recorder, is_once, mut bindings, mut declarations, params } = self;
         let limit = recorder.limits.max_workgroups as usize;
-        if bindings.len() + 1 > recorder.limits.max_bindings {
+        if bindings.len() > recorder.limits.max_bindings {
             return Err("needs more buffers than a shader of this device can use");
+        }
+        if params.len() > MAX_PARAMS {
+            return Err("needs more numbers than a shader can use");
         }
         if workgroups.iter().any(|groups| *groups > limit) {
             return Err("needs more workgroups than this device has");
@@ -291,12 +314,14 @@ impl<'r, 'g, 'a> Shader<'r, 'g, 'a> {
         }
         let _ = writeln!(
             declarations,
-            "@group(0) @binding({}) var<storage, read> p: array<u32>;\n{main}",
-            bindings.len()
+            "@group(0) @binding({}) var<uniform> p: array<vec4<u32>, {}>;\n{main}",
+            bindings.len(),
+            params.len().div_ceil(4).max(1)
         );
         bindings.shrink_to_fit();
         recorder.push(Step {
             call: 0,
+            is_once,
             source: declarations,
             bindings,
             params,

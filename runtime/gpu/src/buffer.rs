@@ -30,6 +30,14 @@ impl Device {
         self.any_buffer(bytes, usage)
     }
 
+    /// Buffer that shaders read as `var<uniform>`.
+    ///
+    /// # Errors
+    /// As [`Device::buffer`].
+    pub fn uniform_buffer(&self, bytes: u64) -> Result<Buffer, GpuError> {
+        self.any_buffer(bytes, BufferUsages::UNIFORM | BufferUsages::COPY_DST)
+    }
+
     /// Buffer for [`Readback`](crate::Readback)s.
     ///
     /// # Errors

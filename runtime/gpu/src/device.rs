@@ -175,7 +175,11 @@ impl Device {
                 .min(u64::from(u32::MAX)),
             max_bindings: limits.max_storage_buffers_per_shader_stage as usize,
             max_workgroups: limits.max_compute_workgroups_per_dimension,
-            offset_alignment: u64::from(limits.min_storage_buffer_offset_alignment),
+            offset_alignment: u64::from(
+                limits
+                    .min_storage_buffer_offset_alignment
+                    .max(limits.min_uniform_buffer_offset_alignment),
+            ),
         })
     }
 

@@ -21,6 +21,18 @@ pub enum Access {
     Read,
     /// `var<storage, read_write>`
     Write,
+    /// `var<uniform>`
+    Uniform,
+}
+
+impl Access {
+    fn binding_type(self) -> BufferBindingType {
+        match self {
+            Self::Read => BufferBindingType::Storage { read_only: true },
+            Self::Write => BufferBindingType::Storage { read_only: false },
+            Self::Uniform => BufferBindingType::Uniform,
+        }
+    }
 }
 
 /// Compiled shader.
@@ -93,7 +105,7 @@ impl Device {
             binding,
             visibility: ShaderStages::COMPUTE,
             ty: BindingType::Buffer {
-                ty: BufferBindingType::Storage { read_only: *access == Access::Read },
+                ty: access.binding_type(),
                 has_dynamic_offset: false,
                 min_binding_size: None,
             },

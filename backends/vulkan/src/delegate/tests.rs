@@ -76,6 +76,33 @@ fn live_sizes_follow_the_inputs() {
 }
 
 #[test]
+fn packed_weights_serve_all_sizes() {
+    let Some(gpu) = gpu() else { return };
+    let mut net = Net::default();
+    let (x, out) = (net.input(DataType::F32, &[1, 1, 6]), net.output(DataType::F32, &[1, 5, 6]));
+    let weights: Vec<f32> = (0..5).map(|o| o as f32).flat_map(|o| [0.0, o, -1.0]).collect();
+    let weights = net.constant(DataType::F32, &[5, 1, 3], &weights);
+    let (null, zero, one) = (net.null(), net.ints(&[0]), net.ints(&[1]));
+    let (transposed, groups) = (net.value(Value::Bool(false)), net.int(1));
+    let args = [x, weights, null, one, one, one, transposed, zero, groups, out];
+    net.call("aten.convolution.default", &args);
+    let mut runner = Runner::new(gpu, net.graph(), DeviceKind::Cpu).unwrap();
+    for len in [6, 2, 5] {
+        let x = floats(len);
+        let mut outs = [Tensor::zeros(afferent_core::ScalarType::Float, &[0; 3])];
+        let (next, result) = runner.run(&[Tensor::new(&[1, 1, len], &x).unwrap()], &mut outs);
+        result.unwrap();
+        // One run for the convolution: the weights were packed at load.
+        assert_eq!(next.delegate.dispatches(), 1);
+        let right = |i: usize| x.get(i + 1).copied().unwrap_or_default();
+        let rows = (0..5).flat_map(|o| (0..len).map(move |i| (o as f32, i)));
+        let expected: Vec<f32> = rows.map(|(o, i)| o * x[i] - right(i)).collect();
+        assert_eq!(outs[0].data::<f32>().unwrap(), expected);
+        runner = next;
+    }
+}
+
+#[test]
 fn constant_calls_run_at_load_and_functions_are_fused() {
     let Some(gpu) = gpu() else { return };
     let mut net = Net::default();

@@ -1,9 +1,12 @@
 //! Convolutions of one and two dimensions, also transposed, and the template of all convolutions.
 //!
 //! A call declares `x_at(i)`, the element of the input at an index, `w_at(o, c, t)`, the weight of
-//! output channel `o`, channel `c` of its group and tap `t`, and `finish(o, s)`, the element of the
-//! result. On a CPU device a thread computes four pixels of four channels in registers. On a GPU the
-//! convolution is a matrix product whose second operand is read through the window.
+//! output channel `o`, channel `c` of its group and tap `t`, or `w4_at(o, c, t)`, the weights of the
+//! channels `o` to `o + 3`, and `finish_channel(o, s)`, the element of the result. On a CPU device a
+//! thread computes up to eight pixels of eight channels in registers. On a GPU the convolution is a
+//! matrix product whose second operand is read through the window.
+
+use std::fmt::Write;
 
 use afferent_gpu::DeviceKind;
 
@@ -14,8 +17,9 @@ use super::{
 };
 use crate::{
     graph::{Call, DeviceType},
-    recorder::{OpResult, Recorder},
+    recorder::{OpResult, Recorder, Target},
     shader::Shader,
+    shape::product,
 };
 
 pub(super) const OPERATORS: &[Operator] = &[
@@ -175,18 +179,25 @@ fn convolution(recorder: &mut Recorder<'_, '_>, call: &Call) -> OpResult {
     } else {
         [None; 2]
     };
+    let packed = match is_direct(recorder, &geometry) && Tile::of(&geometry).vectors > 0 {
+        true => Some(pack_weights(recorder, weight, &geometry)?),
+        false => None,
+    };
     let mut shader = Shader::new(recorder);
     let x = shader.input(input)?.f32("i");
     shader.declare(&format!("fn x_at(i: u32) -> f32 {{ return {x}; }}"));
-    let (ic, taps) = (shader.u32(geometry.in_channels), shader.u32(geometry.taps()));
-    let at = if is_transposed {
-        let oc = shader.u32(geometry.out_channels);
-        format!("((o / {oc} * {ic} + c) * {oc} + o % {oc}) * {taps} + t")
-    } else {
-        format!("(o * {ic} + c) * {taps} + t")
-    };
-    let w = shader.input(weight)?.f32(&at);
-    shader.declare(&format!("fn w_at(o: u32, c: u32, t: u32) -> f32 {{ return {w}; }}"));
+    match packed {
+        Some(packed) => {
+            let vectors = shader.vectors_at(packed);
+            let (ic, taps) = (shader.u32(geometry.in_channels), shader.u32(geometry.taps()));
+            shader.declare(&format!(
+                "fn w4_at(o: u32, c: u32, t: u32) -> vec4<f32> {{
+    return {vectors}((o / 4u * {ic} + c) * {taps} + t);
+}}"
+            ));
+        }
+        None => declare_weights(&mut shader, weight, &geometry)?,
+    }
     let mut result = format!("s{}", bias_of(&mut shader, bias, channels)?.replace("(n)", "(o)"));
     if let [Some(min), _] = limits {
         result = format!("max({result}, {})", shader.f32(min));
@@ -198,6 +209,57 @@ fn convolution(recorder: &mut Recorder<'_, '_>, call: &Call) -> OpResult {
     record(shader, call, output, &geometry, "f32")
 }
 
+/// Declares `w_at` for weights `[channels, channels of a group, height, width]`, of which the first
+/// two are swapped if the convolution is transposed.
+fn declare_weights(
+    shader: &mut Shader<'_, '_, '_>,
+    weight: usize,
+    geometry: &Geometry,
+) -> OpResult {
+    let (ic, taps) = (shader.u32(geometry.in_channels), shader.u32(geometry.taps()));
+    let at = if geometry.is_transposed {
+        let oc = shader.u32(geometry.out_channels);
+        format!("((o / {oc} * {ic} + c) * {oc} + o % {oc}) * {taps} + t")
+    } else {
+        format!("(o * {ic} + c) * {taps} + t")
+    };
+    let w = shader.input(weight)?.f32(&at);
+    shader.declare(&format!("fn w_at(o: u32, c: u32, t: u32) -> f32 {{ return {w}; }}"));
+    Ok(())
+}
+
+/// Weights as vectors of four output channels, in the order of fours of output channels, input channels
+/// and taps. Missing channels are 0.
+fn pack_weights(
+    recorder: &mut Recorder<'_, '_>,
+    weight: usize,
+    geometry: &Geometry,
+) -> OpResult<Target> {
+    let channels = geometry.groups * geometry.out_channels;
+    let rows = channels.next_multiple_of(4 * MAX_VECTORS);
+    let words = product(&[rows, geometry.in_channels, geometry.taps()]);
+    let (target, is_once) = recorder.packed(weight, words);
+    let mut shader = Shader::new(recorder);
+    shader.is_once = is_once;
+    declare_weights(&mut shader, weight, geometry)?;
+    let channels = shader.u32(channels);
+    let (ic, taps) = (shader.u32(geometry.in_channels), shader.u32(geometry.taps()));
+    let body = format!(
+        "let column = i / 4u;
+let o = column / {taps} / {ic} * 4u + i % 4u;
+if o >= {channels} {{ return 0.0; }}
+return w_at(o, column / {taps} % {ic}, column % {taps});"
+    );
+    shader.elements_at(target, DeviceType::F32, words, &body)?;
+    Ok(target)
+}
+
+/// True if the threads compute tiles of a convolution, not of a matrix product.
+fn is_direct(recorder: &Recorder<'_, '_>, geometry: &Geometry) -> bool {
+    let is_gpu = recorder.limits.kind == DeviceKind::Gpu;
+    geometry.out_channels == 1 || !(geometry.is_pointwise() || is_gpu)
+}
+
 /// Finishes a shader that has `x_at`, `w_at` and `finish_channel`.
 pub(super) fn record(
     shader: Shader<'_, '_, '_>,
@@ -206,16 +268,14 @@ pub(super) fn record(
     geometry: &Geometry,
     accumulator: &str,
 ) -> OpResult {
-    let is_depthwise = geometry.out_channels == 1;
-    let is_gpu = shader.recorder.limits.kind == DeviceKind::Gpu;
-    if !is_depthwise && (geometry.is_pointwise() || is_gpu) {
+    if !is_direct(shader.recorder, geometry) {
         return as_product(shader, call, output, geometry, accumulator);
     }
     direct(shader, call, output, geometry, accumulator)
 }
 
-/// Declares `tap(plane, base, t)`: the element of the plane at index `plane` for the pixel with the
-/// coordinates `base` and tap `t`. Returns an expression of the coordinates of pixel `pixel`.
+/// Declares `tap(plane, base, step)`: the element of the plane at index `plane` for the pixel with the
+/// base `base_of(pixel)` and the tap in row and column `step`.
 fn declare_tap(shader: &mut Shader<'_, '_, '_>, geometry: &Geometry, accumulator: &str) {
     let Geometry { input, output, kernel, stride, padding, dilation, .. } = geometry;
     let both = |shader: &mut Shader<'_, '_, '_>, values: &[usize; 2]| {
@@ -225,25 +285,31 @@ fn declare_tap(shader: &mut Shader<'_, '_, '_>, geometry: &Geometry, accumulator
     let [input, stride, padding, dilation] =
         [input, stride, padding, dilation].map(|values| both(shader, values));
     let (width, columns) = (shader.u32(output[1]), shader.u32(kernel[1]));
-    let location = if geometry.is_transposed {
-        format!(
-            "let n = base + {padding} - vec2<i32>(step) * {dilation};
-    if any(n < vec2<i32>()) || any(n % {stride} != vec2<i32>()) {{ return 0; }}
-    let at = n / {stride};"
-        )
+    let (base, location) = if geometry.is_transposed {
+        let location = format!(
+            "let n = base - vec2<i32>(step) * {dilation};
+    let at = n / {stride};
+    let inside = all(n >= vec2<i32>()) & all(at * {stride} == n) & all(at < {input});"
+        );
+        (format!("at + {padding}"), location)
     } else {
-        format!(
-            "let at = base * {stride} - {padding} + vec2<i32>(step) * {dilation};
-    if any(at < vec2<i32>()) {{ return 0; }}"
-        )
+        let location = format!(
+            "let at = base + vec2<i32>(step) * {dilation};
+    let inside = all(at >= vec2<i32>()) & all(at < {input});"
+        );
+        (format!("at * {stride} - {padding}"), location)
     };
+    // Without branches, which would keep a device from loading several elements at a time.
     shader.declare(&format!(
         "fn tap(plane: u32, base: vec2<i32>, step: vec2<u32>) -> {accumulator} {{
     {location}
-    if any(at >= {input}) {{ return 0; }}
-    return x_at(plane + u32(at.x) * u32({input}.y) + u32(at.y));
+    let i = plane + u32(at.x) * u32({input}.y) + u32(at.y);
+    return select({accumulator}(), x_at(select(0u, i, inside)), inside);
 }}
-fn base_of(pixel: u32) -> vec2<i32> {{ return vec2<i32>(vec2<u32>(pixel / {width}, pixel % {width})); }}
+fn base_of(pixel: u32) -> vec2<i32> {{
+    let at = vec2<i32>(vec2<u32>(pixel / {width}, pixel % {width}));
+    return {base};
+}}
 fn step_of(t: u32) -> vec2<u32> {{ return vec2<u32>(t / {columns}, t % {columns}); }}"
     ));
 }
@@ -300,7 +366,42 @@ fn loops(sum: &str) -> String {
     )
 }
 
-/// Each thread computes four pixels of one or four channels.
+/// Part of the result that a thread computes: `vectors` times four channels, or one if that is 0, of
+/// `pixels` pixels, a multiple of four.
+#[derive(Clone, Copy)]
+struct Tile {
+    vectors: usize,
+    pixels: usize,
+}
+
+impl Tile {
+    fn of(geometry: &Geometry) -> Self {
+        let Geometry { batch, out_channels, groups, .. } = *geometry;
+        let is_dense = out_channels > 1 && (groups == 1 || out_channels % 4 == 0);
+        let vectors = match is_dense {
+            true if out_channels > 4 && (groups == 1 || out_channels % 8 == 0) => 2,
+            true => 1,
+            false => 0,
+        };
+        let large = Self { vectors, pixels: 8 };
+        let is_large = vectors > 0
+            && batch * (groups * out_channels).div_ceil(large.channels()) * geometry.pixels()
+                >= 8 * MIN_THREADS;
+        if is_large { large } else { Self { vectors, pixels: 4 } }
+    }
+
+    fn channels(self) -> usize {
+        (4 * self.vectors).max(1)
+    }
+}
+
+/// Threads that a device needs at least to be busy.
+const MIN_THREADS: usize = 1024;
+
+/// Most vectors of channels of a tile.
+const MAX_VECTORS: usize = 2;
+
+/// Each thread computes a tile.
 fn direct(
     mut shader: Shader<'_, '_, '_>,
     call: &Call,
@@ -345,68 +446,90 @@ return finish_channel(o, s);"
     if ty == DeviceType::F32 {
         shader.epilogue(call)?;
     }
-    let width = if *groups == 1 || out_channels % 4 == 0 { 4 } else { 1 };
-    let width = if *out_channels == 1 { 1 } else { width };
-    let each = |text: &dyn Fn(usize) -> String| (0..4).map(text).collect::<String>();
-    let vector = format!("vec4<{accumulator}>");
-    let (weights, sum) = if width == 4 {
-        let weights = (0..4).map(|j| format!("w_at(min(o + {j}u, CHANNELS - 1u), c, t)"));
-        let weights = weights.collect::<Vec<_>>().join(", ");
-        let sum = each(&|j| format!("s{j} += tap(plane, base{j}, step) * w;\n"));
-        (format!("let w = {vector}({weights});\n"), sum)
-    } else {
-        let taps = (0..4).map(|j| format!("tap(plane, base{j}, step)")).collect::<Vec<_>>();
-        (
-            "let w = w_at(o, c, t);\n".to_owned(),
-            format!("s0 += {vector}({}) * w;\n", taps.join(", ")),
-        )
-    };
-    let sum = loops(&(weights + &sum));
+    let tile = Tile::of(geometry);
+    let each = |text: &dyn Fn(usize) -> String| (0..tile.pixels).map(text).collect::<String>();
+    let (width, columns) = (tile.channels(), tile.pixels);
+    let sums = sums(tile, accumulator);
     let body = format!(
-        "{lets}let columns = (PIXELS + 3u) / 4u;
+        "{lets}let columns = (PIXELS + {columns}u - 1u) / {columns}u;
 let rows = (CHANNELS + {width}u - 1u) / {width}u;
-let p0 = id % columns * 4u;
+let p0 = id % columns * {columns}u;
 let o = id / columns % rows * {width}u;
 let b = id / columns / rows;
 if b >= BATCH {{ return; }}
-{}{}{sum}
+{}{sums}
 {}",
         each(&|j| format!("let base{j} = base_of(min(p0 + {j}u, PIXELS - 1u));\n")),
-        each(&|j| format!("var s{j} = {vector}();\n")),
-        store(ty, width),
+        store(ty, tile),
     );
-    shader.threads(batch * channels.div_ceil(width) * pixels.div_ceil(4), &body)
+    shader.threads(batch * channels.div_ceil(width) * pixels.div_ceil(columns), &body)
 }
 
-/// Statements that store four pixels of `width` channels.
-fn store(ty: DeviceType, width: usize) -> String {
+/// Source that sums the products of a tile: of vectors of channels in the variables `s0_0` to `s1_7`,
+/// or of vectors of pixels in `s0_0` and `s0_4`.
+fn sums(tile: Tile, accumulator: &str) -> String {
+    let vector = format!("vec4<{accumulator}>");
+    let (mut variables, mut products) = (String::new(), String::new());
+    if tile.vectors == 0 {
+        for quad in (0..tile.pixels).step_by(4) {
+            let taps: Vec<_> =
+                (quad..quad + 4).map(|j| format!("tap(plane, base{j}, step)")).collect();
+            let _ = writeln!(variables, "var s0_{quad} = {vector}();");
+            let _ = writeln!(products, "s0_{quad} += {vector}({}) * w;", taps.join(", "));
+        }
+        return variables + &loops(&format!("let w = w_at(o, c, t);\n{products}"));
+    }
+    let mut weights = String::new();
+    for v in 0..tile.vectors {
+        let _ = writeln!(weights, "let w{v} = w4_at(o + {}u, c, t);", 4 * v);
+    }
+    for j in 0..tile.pixels {
+        let _ = writeln!(products, "let x{j} = tap(plane, base{j}, step);");
+        for v in 0..tile.vectors {
+            let _ = writeln!(variables, "var s{v}_{j} = {vector}();");
+            let _ = writeln!(products, "s{v}_{j} += x{j} * w{v};");
+        }
+    }
+    variables + &loops(&(weights + &products))
+}
+
+/// Statements that store a tile.
+fn store(ty: DeviceType, tile: Tile) -> String {
     let lanes = ["x", "y", "z", "w"];
     let mut code = String::new();
-    for channel in 0..width {
-        let sum = |pixel: usize| {
-            if width == 4 {
-                format!("s{pixel}.{}", lanes[channel])
+    for channel in 0..tile.channels() {
+        let finish = |pixel: usize| {
+            let sum = if tile.vectors == 0 {
+                format!("s0_{}.{}", pixel / 4 * 4, lanes[pixel % 4])
             } else {
-                format!("s0.{}", lanes[pixel])
-            }
+                format!("s{}_{pixel}.{}", channel / 4, lanes[channel % 4])
+            };
+            format!("finish_channel(o + {channel}u, {sum})")
         };
-        let finish = |pixel: usize| format!("finish_channel(o + {channel}u, {})", sum(pixel));
         let row = format!("(b * CHANNELS + o + {channel}u) * PIXELS + p0");
-        let stores: String = if ty.is_packed() {
-            let part =
-                |pixel| format!("(bitcast<u32>({}) & 255u) << {}u", finish(pixel), 8 * pixel);
-            let word = (0..4).map(part).collect::<Vec<_>>().join(" | ");
-            format!("y[({row}) / 4u] = {word};")
+        let mut stores = String::new();
+        if ty.is_packed() {
+            for quad in (0..tile.pixels).step_by(4) {
+                let part = |lane: usize| {
+                    let value = finish(quad + lane);
+                    format!("(bitcast<u32>({value}) & 255u) << {}u", 8 * lane)
+                };
+                let word = (0..4).map(part).collect::<Vec<_>>().join(" | ");
+                let at = format!("({row} + {quad}u) / 4u");
+                let _ = writeln!(stores, "if p0 + {quad}u < PIXELS {{ y[{at}] = {word}; }}");
+            }
         } else {
-            let store = |pixel| {
+            for pixel in 0..tile.pixels {
                 let value = finish(pixel);
                 let value =
                     if ty == DeviceType::F32 { format!("epilogue({value})") } else { value };
-                format!("if p0 + {pixel}u < PIXELS {{ y[{row} + {pixel}u] = {value}; }}\n")
-            };
-            (0..4).map(store).collect()
-        };
-        code.push_str(&format!("if o + {channel}u < CHANNELS {{\n{stores}\n}}\n"));
+                let _ = writeln!(
+                    stores,
+                    "if p0 + {pixel}u < PIXELS {{ y[{row} + {pixel}u] = {value}; }}"
+                );
+            }
+        }
+        let _ = writeln!(code, "if o + {channel}u < CHANNELS {{\n{stores}}}");
     }
     code
 }

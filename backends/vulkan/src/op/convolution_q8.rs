@@ -88,7 +88,13 @@ fn record(recorder: &mut Recorder<'_, '_>, call: &Call, kind: Kind) -> OpResult 
         format!("o * {row} + t * {ic} + c")
     };
     let w = shader.input(weight)?.i32(&at);
-    shader.declare(&format!("fn w_at(o: u32, c: u32, t: u32) -> i32 {{ return {w}; }}"));
+    let last = shader.u32(channels.saturating_sub(1));
+    let each = |lane: usize| format!("w_at(min(o + {lane}u, {last}), c, t)");
+    let all = (0..4).map(each).collect::<Vec<_>>().join(", ");
+    shader.declare(&format!(
+        "fn w_at(o: u32, c: u32, t: u32) -> i32 {{ return {w}; }}
+fn w4_at(o: u32, c: u32, t: u32) -> vec4<i32> {{ return vec4<i32>({all}); }}"
+    ));
     let factor = shader.input(scales)?.f32("o");
     let bias = bias_of(&mut shader, bias, channels)?.replace("(n)", "(o)");
     let result = requantize.expression(&mut shader, "s", &factor, &bias);

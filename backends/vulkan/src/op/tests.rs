@@ -182,24 +182,31 @@ fn convolution(
 
 #[test]
 fn convolutions() {
-    // Channels, outputs, kernel, stride, padding, groups.
+    // Channels, outputs, kernel, stride, padding, groups; sizes of the input.
     let cases = [
-        [3, 5, 3, 1, 1, 1],
-        [4, 4, 3, 2, 1, 4],
-        [8, 8, 1, 1, 0, 1],
-        [8, 16, 3, 2, 0, 2],
-        [6, 3, 5, 1, 2, 3],
+        ([3, 5, 3, 1, 1, 1], [7, 9]),
+        ([4, 4, 3, 2, 1, 4], [7, 9]),
+        ([8, 8, 1, 1, 0, 1], [7, 9]),
+        ([8, 16, 3, 2, 0, 2], [7, 9]),
+        ([6, 3, 5, 1, 2, 3], [7, 9]),
+        ([2, 3, 3, 1, 1, 1], [8, 5]),
+        ([4, 8, 3, 1, 0, 2], [5, 8]),
+        ([4, 6, 3, 1, 1, 2], [5, 8]),
+        ([1, 12, 3, 1, 1, 1], [3, 3]),
+        // So many pixels that a thread computes eight.
+        ([2, 20, 3, 1, 1, 1], [67, 65]),
+        ([2, 9, 2, 2, 0, 1], [130, 131]),
     ];
-    for [c, o, k, stride, padding, groups] in cases {
-        let (h, w) = (7, 9);
+    for ([c, o, k, stride, padding, groups], [h, w]) in cases {
         let weights = floats(o * c / groups * k * k);
         let expected =
             convolution(&floats(c * h * w), [c, h, w], &weights, [o, k], [stride, padding, groups]);
         let (oh, ow) = ((h + 2 * padding - k) / stride + 1, (w + 2 * padding - k) / stride + 1);
-        let more = |net: &mut Net| {
+        let out = (DataType::F32, &[1, o, oh, ow][..]);
+        let w_sizes = [o, c / groups, k, k];
+        let window = |net: &mut Net| {
             let pair = |net: &mut Net, n: usize| net.ints(&[n as i64, n as i64]);
             vec![
-                net.constant(DataType::F32, &[o, c / groups, k, k], &weights),
                 net.null(),
                 pair(net, stride),
                 pair(net, padding),
@@ -209,10 +216,17 @@ fn convolutions() {
                 net.int(groups as i64),
             ]
         };
-        let out = (DataType::F32, &[1, o, oh, ow][..]);
-        let found = f32_call::<f32>("aten.convolution.default", &[&[1, c, h, w]], out, more);
-        let Some(found) = found else { return };
-        close(&format!("{c} {o} {k} {stride} {padding} {groups}"), &found, &expected, 1e-5);
+        let more = |net: &mut Net| {
+            let weights = net.constant(DataType::F32, &w_sizes, &weights);
+            [vec![weights], window(net)].concat()
+        };
+        let (name, x_sizes) = ("aten.convolution.default", [1, c, h, w]);
+        let Some(found) = f32_call::<f32>(name, &[&x_sizes], out, more) else { return };
+        let case = format!("{c} {o} {k} {stride} {padding} {groups}");
+        close(&case, &found, &expected, 1e-5);
+        // The same weights as an input.
+        let Some(found) = f32_call::<f32>(name, &[&x_sizes, &w_sizes], out, window) else { return };
+        close(&case, &found, &expected, 1e-5);
     }
 }
 
