@@ -1,6 +1,9 @@
 //! Hot path: records the graph for new sizes, uploads inputs, runs, and reads outputs back.
 
-use std::collections::{HashMap, HashSet};
+use std::{
+    borrow::Cow,
+    collections::{HashMap, HashSet},
+};
 
 use afferent_core::{Args, Delegate, DelegateObserver, Error, KernelContext};
 use afferent_gpu::{Access, BindGroup, Binding, Buffer, Device, Dispatch, Gpu, Readback};
@@ -327,7 +330,8 @@ fn upload_constants(
         let Value::Tensor(spec) = value else { continue };
         let Some(bytes) = spec.constant else { continue };
         let Some(slot) = plan.locations.get(&Target::Value(index)) else { continue };
-        let elements = convert::constant(spec, bytes);
+        let is_half = recorder.is_half(index);
+        let elements = if is_half { Cow::Borrowed(bytes) } else { convert::constant(spec, bytes) };
         device.upload(&buffers[*slot], 0, &elements)?;
     }
     Ok(())
@@ -488,6 +492,11 @@ impl VulkanDelegate<'_> {
     /// Number of dispatches of a run with the last sizes.
     pub(crate) fn dispatches(&self) -> usize {
         self.recording.as_ref().map_or(0, |recording| recording.dispatches.len())
+    }
+
+    /// Words of all memory.
+    pub(crate) fn words(&self) -> usize {
+        self.plan.slots.iter().sum()
     }
 
     /// Number of calls that run at load.

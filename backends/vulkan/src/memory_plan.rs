@@ -46,13 +46,9 @@ impl MemoryPlan {
             entry.last = entry.last.max(last);
             entry.words = entry.words.max(words);
         };
-        let words = |value: usize| {
-            let spec = graph.tensor(value);
-            spec.map_or(0, |spec| spec.datatype.on_device().words(spec.dims.iter().product()))
-        };
         for &input in &graph.inputs {
             if graph.tensor(input).is_some() {
-                touch(recorder.target(input), words(input), 0, 0);
+                touch(recorder.target(input), recorder.words(input), 0, 0);
             }
         }
         let mut used_at_run = vec![false; graph.values.len()];
@@ -73,14 +69,14 @@ impl MemoryPlan {
                 let first =
                     if is_constant_value[root] || recorder.is_state[root] { 0 } else { position };
                 let last = if recorder.is_state[root] { end } else { last };
-                touch(Target::Value(root), words(leaf), first, last);
+                touch(Target::Value(root), recorder.words(leaf), first, last);
             }
         }
         for &output in &graph.outputs {
             if graph.tensor(output).is_some() {
                 let root = recorder.roots[output];
                 let first = if is_constant_value[root] { 0 } else { end };
-                touch(Target::Value(root), words(output), first, end);
+                touch(Target::Value(root), recorder.words(output), first, end);
                 used_at_run[root] = true;
             }
         }

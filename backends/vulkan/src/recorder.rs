@@ -11,7 +11,7 @@ use afferent_gpu::{Access, Device, DeviceKind};
 
 use crate::{
     blob::Entry,
-    graph::{Call, DeviceType, Graph, TensorSpec, Value},
+    graph::{Call, DataType, DeviceType, Graph, TensorSpec, Value},
     op,
     shape::numel,
 };
@@ -63,6 +63,7 @@ impl Step {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct DeviceLimits {
     pub(crate) kind: DeviceKind,
+    pub(crate) has_subgroups: bool,
     pub(crate) max_workgroups: u32,
     pub(crate) max_bindings: usize,
     /// Most scores of an attention in memory, in words. More are computed by blocks of queries.
@@ -74,6 +75,7 @@ impl DeviceLimits {
     pub(crate) fn of(device: &Device) -> Self {
         Self {
             kind: device.kind(),
+            has_subgroups: device.has_subgroups(),
             max_workgroups: device.max_workgroups(),
             max_bindings: device.max_bindings(),
             max_scores: 1 << 22,
@@ -104,6 +106,8 @@ pub(crate) struct Recorder<'g, 'a> {
     pub(crate) packed: HashMap<(usize, usize), usize>,
     /// True for values whose memory is constant.
     is_constant: Vec<bool>,
+    /// True for constants that stay in half precision on the device.
+    is_half: Vec<bool>,
     position: usize,
     next_temporary: usize,
     work: u64,
@@ -143,6 +147,14 @@ impl<'g, 'a> Recorder<'g, 'a> {
             sizes[input] = graph.tensor(input).map(|spec| spec.dims.clone());
         }
         let (_, is_constant) = graph.constants(&is_state);
+        let is_half = (0..count).map(|value| {
+            let is_half =
+                |spec: &TensorSpec<'_>| spec.constant.is_some() && spec.datatype == DataType::F16;
+            graph.tensor(value).is_some_and(is_half)
+                && !is_state[value]
+                && !graph.outputs.contains(&value)
+        });
+        let is_half = is_half.collect();
         Self {
             graph,
             limits,
@@ -156,6 +168,7 @@ impl<'g, 'a> Recorder<'g, 'a> {
             temporaries: HashMap::new(),
             packed: HashMap::new(),
             is_constant,
+            is_half,
             position: 0,
             next_temporary: 0,
             work: 0,
@@ -212,6 +225,19 @@ impl<'g, 'a> Recorder<'g, 'a> {
         self.next_temporary += 1;
         self.packed.insert(key, words);
         (Target::Packed(key.0, key.1), true)
+    }
+
+    /// True if the memory of the value holds elements in half precision, two in a word.
+    pub(crate) fn is_half(&self, value: usize) -> bool {
+        self.is_half[self.roots[value]]
+    }
+
+    /// Words of a tensor for the upper bounds of its sizes.
+    pub(crate) fn words(&self, value: usize) -> usize {
+        match self.graph.tensor(value) {
+            Some(spec) if self.is_half(value) => spec.dims.iter().product::<usize>().div_ceil(2),
+            spec => spec.map_or(0, TensorSpec::words),
+        }
     }
 
     pub(crate) fn target(&self, value: usize) -> Target {

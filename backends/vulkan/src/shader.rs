@@ -106,44 +106,54 @@ impl<'r, 'g, 'a> Shader<'r, 'g, 'a> {
     pub(crate) fn input(&mut self, value: usize) -> OpResult<Input> {
         let ty = self.recorder.ty(value)?;
         let target = self.recorder.target(value);
-        Ok(self.input_at(target, ty))
+        if !self.recorder.is_half(value) {
+            return Ok(self.input_at(target, ty));
+        }
+        let load = |buffer: &str| format!("unpack2x16float({buffer}[i / 2u])[i % 2u]");
+        let index = self.bind(target, "u32", "f32", load);
+        Ok(Input { index, ty })
     }
 
     /// Adds memory that the shader reads as elements of type `ty`.
     pub(crate) fn input_at(&mut self, target: Target, ty: DeviceType) -> Input {
+        let plain = |buffer: &str| format!("{buffer}[i]");
+        let index = match ty {
+            DeviceType::F32 => self.bind(target, "f32", "f32", plain),
+            DeviceType::I32 => self.bind(target, "i32", "i32", plain),
+            DeviceType::I8 => self.bind(target, "u32", "i32", |buffer| {
+                format!("extractBits(bitcast<i32>({buffer}[i / 4u]), (i % 4u) * 8u, 8u)")
+            }),
+            DeviceType::U8 | DeviceType::Bool => self.bind(target, "u32", "i32", |buffer| {
+                format!("i32(extractBits({buffer}[i / 4u], (i % 4u) * 8u, 8u))")
+            }),
+        };
+        Input { index, ty }
+    }
+
+    /// Binds memory of elements `element` that the shader reads, and declares the function `in` with the
+    /// index of the binding. It returns `load`, an expression of the buffer and the index `i`.
+    fn bind(
+        &mut self,
+        target: Target,
+        element: &str,
+        result: &str,
+        load: impl Fn(&str) -> String,
+    ) -> usize {
         let index = self.bindings.len();
         self.bindings.push((target, Access::Read));
-        let (element, ty_name, load) = match ty {
-            DeviceType::F32 => ("f32", "f32", format!("b{index}[i]")),
-            DeviceType::I32 => ("i32", "i32", format!("b{index}[i]")),
-            DeviceType::I8 => {
-                let load =
-                    format!("extractBits(bitcast<i32>(b{index}[i / 4u]), (i % 4u) * 8u, 8u)");
-                ("u32", "i32", load)
-            }
-            DeviceType::U8 | DeviceType::Bool => {
-                let load = format!("i32(extractBits(b{index}[i / 4u], (i % 4u) * 8u, 8u))");
-                ("u32", "i32", load)
-            }
-        };
+        let load = load(&format!("b{index}"));
         let _ = writeln!(
             self.declarations,
             "@group(0) @binding({index}) var<storage, read> b{index}: array<{element}>;\n\
-             fn in{index}(i: u32) -> {ty_name} {{ return {load}; }}"
+             fn in{index}(i: u32) -> {result} {{ return {load}; }}"
         );
-        Input { index, ty }
+        index
     }
 
     /// Adds memory that the shader reads as vectors of four `f32`. Returns the name of the function that
     /// returns the vector at an index.
     pub(crate) fn vectors_at(&mut self, target: Target) -> String {
-        let index = self.bindings.len();
-        self.bindings.push((target, Access::Read));
-        let _ = writeln!(
-            self.declarations,
-            "@group(0) @binding({index}) var<storage, read> b{index}: array<vec4<f32>>;\n\
-             fn in{index}(i: u32) -> vec4<f32> {{ return b{index}[i]; }}"
-        );
+        let index = self.bind(target, "vec4<f32>", "vec4<f32>", |buffer| format!("{buffer}[i]"));
         format!("in{index}")
     }
 

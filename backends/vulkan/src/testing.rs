@@ -130,9 +130,21 @@ pub(crate) struct Runner {
 impl Runner {
     /// Loads `graph` with the forms of the shaders for `kind`.
     pub(crate) fn new(gpu: Gpu, graph: Graph<'static>, kind: DeviceKind) -> Result<Self, Error> {
+        let has_subgroups = gpu.device()?.has_subgroups();
+        Self::with_subgroups(gpu, graph, kind, has_subgroups)
+    }
+
+    /// As [`Runner::new`], with or without subgroups.
+    pub(crate) fn with_subgroups(
+        gpu: Gpu,
+        graph: Graph<'static>,
+        kind: DeviceKind,
+        has_subgroups: bool,
+    ) -> Result<Self, Error> {
         let device = gpu.device()?;
         // So few scores that attention has several blocks.
-        let limits = DeviceLimits { kind, max_scores: 32, ..DeviceLimits::of(device) };
+        let limits =
+            DeviceLimits { kind, has_subgroups, max_scores: 32, ..DeviceLimits::of(device) };
         let delegate = VulkanDelegate::with_limits(gpu.clone(), graph, limits, 1 << 30)?;
         Ok(Self { delegate })
     }
@@ -159,7 +171,7 @@ impl Runner {
     }
 }
 
-/// Runs a graph with one output of type `T` and rank `rank` in both forms, and returns its sizes
+/// Runs a graph with one output of type `T` and rank `rank` in all forms, and returns its sizes
 /// and elements, which must be close to each other.
 pub(crate) fn run<T: Element>(
     net: impl Fn() -> Net,
@@ -168,16 +180,22 @@ pub(crate) fn run<T: Element>(
 ) -> Option<(Vec<usize>, Vec<T>)> {
     let gpu = gpu()?;
     let mut results = vec![];
-    for kind in [DeviceKind::Cpu, DeviceKind::Gpu] {
-        let runner = Runner::new(gpu.clone(), net().graph(), kind).expect("a valid graph");
+    let has_subgroups = gpu.device().is_ok_and(|device| device.has_subgroups());
+    let forms =
+        [(DeviceKind::Cpu, false), (DeviceKind::Gpu, false), (DeviceKind::Gpu, has_subgroups)];
+    for (kind, subgroups) in forms {
+        let runner = Runner::with_subgroups(gpu.clone(), net().graph(), kind, subgroups);
+        let runner = runner.expect("a valid graph");
         let mut outs = [Tensor::zeros(T::DTYPE, &vec![0; rank])];
         runner.run(inputs, &mut outs).1.expect("a run");
         results.push((outs[0].sizes().to_vec(), outs[0].data::<T>().expect("the dtype").to_vec()));
     }
-    let [cpu, gpu] = &results[..] else { return None };
-    assert_eq!(cpu.0, gpu.0);
+    let (cpu, others) = results.split_first()?;
     let near = |(a, b): (&T, &T)| a == b || format!("{a:?}") == format!("{b:?}") || is_near(a, b);
-    assert!(cpu.1.iter().zip(&gpu.1).all(near), "{:?} and {:?}", cpu.1, gpu.1);
+    for gpu in others {
+        assert_eq!(cpu.0, gpu.0);
+        assert!(cpu.1.iter().zip(&gpu.1).all(near), "{:?} and {:?}", cpu.1, gpu.1);
+    }
     results.pop()
 }
 

@@ -221,6 +221,11 @@ impl Device {
         self.offset_alignment
     }
 
+    /// True if shaders can use `subgroupAdd` and its like.
+    pub fn has_subgroups(&self) -> bool {
+        self.device.features().contains(Features::SUBGROUP)
+    }
+
     /// Destroys the device after its last command. Later calls fail as on a device that the driver has
     /// lost.
     #[doc(hidden)]

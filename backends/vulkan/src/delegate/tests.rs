@@ -103,6 +103,28 @@ fn packed_weights_serve_all_sizes() {
 }
 
 #[test]
+fn constants_in_half_precision_stay_so() {
+    let Some(gpu) = gpu() else { return };
+    let halves: Vec<u16> = [0.5_f32, -2.0, 0.25].map(|x| half::f16::from_f32(x).to_bits()).into();
+    let mut net = Net::default();
+    let x = net.input(DataType::F16, &[2, 3]);
+    let weights = net.constant(DataType::F16, &[3], &halves);
+    let (sum, view) = (net.output(DataType::F16, &[2, 3]), net.output(DataType::F16, &[3, 1]));
+    let (one, sizes) = (net.int(1), net.ints(&[3, 1]));
+    net.call("aten.add.Tensor", &[x, weights, one, sum]);
+    net.call("aten.view_copy.default", &[weights, sizes, view]);
+    let runner = Runner::new(gpu, net.graph(), DeviceKind::Cpu).unwrap();
+    // Input, sum, and copy have 6, 6, and 3 words; the constant of three elements has two.
+    assert_eq!(runner.delegate.words(), 6 + 6 + 3 + 2);
+    let float = afferent_core::ScalarType::Float;
+    let mut outs = [Tensor::zeros(float, &[0; 2]), Tensor::zeros(float, &[0; 2])];
+    let x = Tensor::new(&[2, 3], &[1.0_f32, 2.0, 3.0, 4.0, 5.0, 6.0]).unwrap();
+    runner.run(&[x], &mut outs).1.unwrap();
+    assert_eq!(outs[0].data::<f32>().unwrap(), [1.5, 0.0, 3.25, 4.5, 3.0, 6.25]);
+    assert_eq!(outs[1].data::<f32>().unwrap(), [0.5, -2.0, 0.25]);
+}
+
+#[test]
 fn constant_calls_run_at_load_and_functions_are_fused() {
     let Some(gpu) = gpu() else { return };
     let mut net = Net::default();

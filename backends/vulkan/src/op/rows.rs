@@ -1,5 +1,5 @@
 //! Shaders that work on rows of elements: one thread for each row on a CPU device, one workgroup on
-//! a GPU.
+//! a GPU, which combines the values of its threads by subgroups where the device has them.
 
 use afferent_gpu::DeviceKind;
 
@@ -22,18 +22,25 @@ pub(super) fn finish(mut shader: Shader<'_, '_, '_>, rows: usize, body: &str) ->
             format!("let row = id;\nlet lane = 0u;\nif row >= {count} {{ return; }}\n{body}");
         return shader.threads(rows, &body);
     }
-    shader.declare(&many_lanes());
+    let (lanes, builtins, start) = match shader.recorder.limits.has_subgroups {
+        true => (lanes_of_subgroups(), SUBGROUP_BUILTINS, SUBGROUP_START),
+        false => (lanes_in_memory(), "", ""),
+    };
+    shader.declare(&format!(
+        "const LANES = {WORKGROUP}u;\nvar<workgroup> lanes: array<f32, {WORKGROUP}>;\n{lanes}"
+    ));
     let x = rows.min(shader.recorder.limits.max_workgroups as usize);
     let groups = [x, rows.div_ceil(x.max(1)), 1];
     let main = format!(
         "@compute @workgroup_size({WORKGROUP}) fn main(@builtin(workgroup_id) group: vec3<u32>, \
-         @builtin(num_workgroups) groups: vec3<u32>, @builtin(local_invocation_index) lane: u32) {{\n\
-         let row = group.x + group.y * groups.x;\nif row >= {count} {{ return; }}\n{body}\n}}"
+         @builtin(num_workgroups) groups: vec3<u32>, @builtin(local_invocation_index) lane: u32{builtins}) {{\n\
+         let row = group.x + group.y * groups.x;\nif row >= {count} {{ return; }}\n{start}{body}\n}}"
     );
     shader.finish(groups, &main)
 }
 
-fn many_lanes() -> String {
+/// Functions that combine the values of the threads by halves, in memory of the workgroup.
+fn lanes_in_memory() -> String {
     let combine = |name: &str, join: &str| {
         format!(
             "fn {name}(v: f32, lane: u32) -> f32 {{
@@ -49,8 +56,33 @@ fn many_lanes() -> String {
 }}\n"
         )
     };
-    let (sum, max) = (combine("sum_lanes", "a + b"), combine("max_lanes", "max(a, b)"));
+    combine("sum_lanes", "a + b") + &combine("max_lanes", "max(a, b)")
+}
+
+const SUBGROUP_BUILTINS: &str = ", @builtin(subgroup_invocation_id) subgroup_lane: u32, \
+     @builtin(subgroup_id) subgroup: u32, @builtin(num_subgroups) subgroups: u32";
+
+const SUBGROUP_START: &str = "place = vec3<u32>(subgroup_lane, subgroup, subgroups);\n";
+
+/// As [`lanes_in_memory`]: each subgroup combines its values, and each thread the results of the
+/// subgroups.
+fn lanes_of_subgroups() -> String {
+    let combine = |name: &str, join: &str, function: &str| {
+        format!(
+            "fn {name}(v: f32, lane: u32) -> f32 {{
+    let part = {function}(v);
+    if place.x == 0u {{ lanes[place.y] = part; }}
+    workgroupBarrier();
+    var a = lanes[0];
+    for (var s = 1u; s < place.z; s++) {{ let b = lanes[s]; a = {join}; }}
+    workgroupBarrier();
+    return a;
+}}\n"
+        )
+    };
+    let sum = combine("sum_lanes", "a + b", "subgroupAdd");
+    let max = combine("max_lanes", "max(a, b)", "subgroupMax");
     format!(
-        "const LANES = {WORKGROUP}u;\nvar<workgroup> lanes: array<f32, {WORKGROUP}>;\n{sum}{max}"
+        "// Index of the thread in its subgroup, of the subgroup, and number of subgroups.\nvar<private> place: vec3<u32>;\n{sum}{max}"
     )
 }

@@ -36,7 +36,15 @@ fn prepack(recorder: &mut Recorder<'_, '_>, call: &Call) -> OpResult {
     if recorder.ty(input)? != recorder.ty(output)? {
         return Err("changes the type of a constant");
     }
+    if is_half_output(recorder, input, output) {
+        return same(recorder, call);
+    }
     recorder.alias(output, input, &recorder.sizes(input)?)
+}
+
+/// True if the delegate returns a constant in half precision, which needs a copy in single precision.
+fn is_half_output(recorder: &Recorder<'_, '_>, input: usize, output: usize) -> bool {
+    recorder.is_half(input) && recorder.graph.outputs.contains(&output)
 }
 
 /// `copy`: the elements of the second tensor. The exporter makes them of equal sizes.
@@ -85,7 +93,8 @@ fn reshape(recorder: &mut Recorder<'_, '_>, call: &Call, arg: usize, sizes: &[us
     let (input, output) = (recorder.tensor(call, arg)?, recorder.output(call)?);
     let (from, to) = (recorder.ty(input)?, recorder.ty(output)?);
     let is_state = recorder.is_state[recorder.roots[input]];
-    if from == to && !is_state && call.epilogue.is_empty() {
+    let needs_copy = is_state || is_half_output(recorder, input, output);
+    if from == to && !needs_copy && call.epilogue.is_empty() {
         return recorder.alias(output, input, sizes);
     }
     if recorder.numel(input)? != product(sizes) {
