@@ -11,6 +11,7 @@ import torch
 from exporter.program import write
 import exporter.vulkan_llama  # noqa: F401 (registers its programs)
 import exporter.vulkan_operators  # noqa: F401 (registers its programs)
+import exporter.vulkan_training  # noqa: F401 (registers its programs)
 from exporter.vulkan import NETWORKS, build
 
 OUTPUT = Path(__file__).parent / "data" / "vulkan"

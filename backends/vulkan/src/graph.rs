@@ -160,7 +160,7 @@ impl Graph<'_> {
             let mut inputs = inputs.iter().flat_map(|input| self.leaves(*input));
             let is_constant = call.operator.writes.is_empty()
                 && !outputs.is_empty()
-                && outputs.iter().all(is_tensor)
+                && outputs.iter().all(|output| is_tensor(output) && !is_state[*output])
                 && inputs.all(|input| is_tensor(&input) && values[input]);
             if is_constant {
                 for output in outputs {

@@ -24,6 +24,7 @@ mod resample;
 mod rows;
 mod softmax;
 mod symbolic;
+mod training;
 mod unary;
 mod view;
 
@@ -63,6 +64,7 @@ const FAMILIES: &[&[Operator]] = &[
     resample::OPERATORS,
     softmax::OPERATORS,
     symbolic::OPERATORS,
+    training::OPERATORS,
     unary::OPERATORS,
     view::OPERATORS,
 ];

@@ -172,6 +172,18 @@ impl<'r, 'g, 'a> Shader<'r, 'g, 'a> {
         );
     }
 
+    /// Adds memory of `f32` elements that the shader reads and writes, and returns the name of its
+    /// array. A shader may have several, beside or without `y`.
+    pub(crate) fn changed_at(&mut self, target: Target) -> String {
+        let index = self.bindings.len();
+        self.bindings.push((target, Access::Write));
+        let _ = writeln!(
+            self.declarations,
+            "@group(0) @binding({index}) var<storage, read_write> w{index}: array<f32>;"
+        );
+        format!("w{index}")
+    }
+
     /// Source that splits the index `i` of an element of a tensor of sizes `sizes`, and sums its
     /// coordinates times `strides`, which may be negative. Declares one `let` of each name.
     pub(crate) fn index(&mut self, sizes: &[usize], lets: &[(&str, Vec<i64>, i64)]) -> String {

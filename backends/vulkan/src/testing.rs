@@ -84,6 +84,11 @@ impl Net {
         output
     }
 
+    /// Makes `value` a further output.
+    pub(crate) fn return_value(&mut self, value: usize) {
+        self.outputs.push(value);
+    }
+
     pub(crate) fn ints(&mut self, ints: &[i64]) -> usize {
         self.value(Value::IntList(ints.to_vec()))
     }

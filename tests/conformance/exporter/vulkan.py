@@ -1,5 +1,6 @@
 """Networks compiled for Vulkan, with random weights and small sizes."""
 
+import contextlib
 import copy
 import functools
 import zlib
@@ -8,9 +9,11 @@ from collections.abc import Callable
 import torch
 import torch.nn.functional as F
 import torchvision.models as tv
+from executorch.backends.vulkan import op_registry, utils
 from executorch.backends.vulkan.partitioner.vulkan_partitioner import VulkanPartitioner
 from executorch.backends.vulkan.patterns.pattern_registry import fusable_patterns
 from executorch.exir import EdgeCompileConfig, to_edge_transform_and_lower
+from executorch.exir.dialects._ops import ops as exir_ops
 from torch import nn
 from torch.export import Dim, export
 
@@ -27,6 +30,21 @@ def network(build: Callable[[], Program]) -> Callable[[], Program]:
     """Decorator: registers a function as the builder of the network with its name."""
     NETWORKS[build.__name__] = build
     return build
+
+
+@contextlib.contextmanager
+def accepting_all_types(*names: str):
+    """Lets the partitioner take operators whose registered dtypes lack those of their packed weights."""
+    operators = [functools.reduce(getattr, name.split("."), exir_ops.edge) for name in names]
+    found = [op_registry.vulkan_supported_ops[operator] for operator in operators]
+    types = [(features.inputs_dtypes, features.outputs_dtypes) for features in found]
+    try:
+        for features in found:
+            features.inputs_dtypes = features.outputs_dtypes = utils.DtypeSetList(utils.ALL_T)
+        yield
+    finally:
+        for features, (inputs, outputs) in zip(found, types):
+            features.inputs_dtypes, features.outputs_dtypes = inputs, outputs
 
 
 def to_edge(exported, options=None):

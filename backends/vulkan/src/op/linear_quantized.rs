@@ -25,7 +25,7 @@ pub(super) const OPERATORS: &[Operator] = &[
 ];
 
 /// Columns and inner size of 4-bit weights.
-fn weight_sizes(recorder: &Recorder<'_, '_>, weight: usize) -> OpResult<(usize, usize)> {
+pub(super) fn weight_sizes(recorder: &Recorder<'_, '_>, weight: usize) -> OpResult<(usize, usize)> {
     match &recorder.sizes(weight)?[..] {
         &[n, bytes] if recorder.ty(weight)? == DeviceType::U8 => Ok((n, 2 * bytes)),
         _ => Err("has a weight that is no matrix of bytes"),
@@ -34,13 +34,13 @@ fn weight_sizes(recorder: &Recorder<'_, '_>, weight: usize) -> OpResult<(usize, 
 
 /// Order of the two weights of a byte.
 #[derive(Clone, Copy)]
-enum Nibbles {
+pub(super) enum Nibbles {
     EvenLow,
     EvenHigh,
 }
 
 /// Declares `w_at` for 4-bit weights with one scale for each `group` of inner indices.
-fn declare_q4(
+pub(super) fn declare_q4(
     shader: &mut Shader<'_, '_, '_>,
     weight: usize,
     scales: usize,

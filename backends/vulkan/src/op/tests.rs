@@ -1,5 +1,7 @@
 //! Operators against references that the tests compute, in both forms of the shaders.
 
+mod training;
+
 use afferent_core::{Element, Tensor};
 
 use crate::{

@@ -92,7 +92,8 @@ fn unsqueeze(recorder: &mut Recorder<'_, '_>, call: &Call) -> OpResult {
 fn reshape(recorder: &mut Recorder<'_, '_>, call: &Call, arg: usize, sizes: &[usize]) -> OpResult {
     let (input, output) = (recorder.tensor(call, arg)?, recorder.output(call)?);
     let (from, to) = (recorder.ty(input)?, recorder.ty(output)?);
-    let is_state = recorder.is_state[recorder.roots[input]];
+    // A call that changes the memory of one must not change the other.
+    let is_state = recorder.is_state[recorder.roots[input]] || recorder.is_state[output];
     let needs_copy = is_state || is_half_output(recorder, input, output);
     if from == to && !needs_copy && call.epilogue.is_empty() {
         return recorder.alias(output, input, sizes);
