@@ -12,10 +12,11 @@ import torch
 from executorch.backends.xnnpack import serialization
 from executorch.backends.xnnpack.serialization.xnnpack_graph_serialize import XNNHeader
 from executorch.exir._serialize._program import deserialize_pte_binary
+from executorch.exir.schema import ScalarType
 
 
 def read_constants(path, method="forward"):
-    """Yields the f32 constants of a method of a portable program, in order of their first use."""
+    """Yields the f32 constants of a method of a program outside of delegates, in order of their first use."""
     if not path.exists():
         raise SystemExit(f"{path} does not exist; the scripts of tools/zoo write it when they export the package")
     program = deserialize_pte_binary(path.read_bytes()).program
@@ -24,7 +25,8 @@ def read_constants(path, method="forward"):
     for instruction in plan.chains[0].instructions:
         for index in getattr(instruction.instr_args, "args", ()):
             tensor = plan.values[index].val
-            if getattr(tensor, "data_buffer_idx", 0) and not tensor.allocation_info and index not in indices:
+            is_constant = getattr(tensor, "data_buffer_idx", 0) and not tensor.allocation_info
+            if is_constant and tensor.scalar_type == ScalarType.FLOAT and index not in indices:
                 indices.append(index)
     for index in indices:
         tensor = plan.values[index].val
@@ -44,29 +46,36 @@ def assign_by_shape(names, shapes, values):
     return state
 
 
-def read_xnnpack_graph(path):
-    """Returns the graph of the first XNNPACK delegate of a program, and a function that reads a constant."""
+def read_xnnpack_graphs(path):
+    """Yields the graph of each XNNPACK delegate of the first method of a program, in the order of their calls, with
+    a function that reads a constant."""
     file = deserialize_pte_binary(path.read_bytes())
-    blob = bytes(file.program.backend_delegate_data[0].data)
-    header = XNNHeader.from_bytes(blob[:XNNHeader.EXPECTED_LENGTH])
     schema = os.path.join(list(serialization.__path__)[0], "schema.fbs")
     flatc = os.path.join(list(executorch.data.bin.__path__)[0], "flatc")
-    with tempfile.TemporaryDirectory() as folder:
-        graph = os.path.join(folder, "graph.bin")
-        with open(graph, "wb") as out:
-            out.write(blob[header.flatbuffer_offset:header.flatbuffer_offset + header.flatbuffer_size])
-        subprocess.run([flatc, "--json", "--strict-json", "--raw-binary", "-o", folder, schema, "--", graph],
-                       check=True)
-        with open(os.path.join(folder, "graph.json")) as text:
-            # flatc writes infinity in a form that JSON does not have.
-            content = json.loads(re.sub(r":\s*(-?)inf\b", r": \1Infinity", text.read()))
+    for delegate in file.program.execution_plan[0].delegates:
+        blob = bytes(file.program.backend_delegate_data[delegate.processed.index].data)
+        header = XNNHeader.from_bytes(blob[:XNNHeader.EXPECTED_LENGTH])
+        with tempfile.TemporaryDirectory() as folder:
+            graph = os.path.join(folder, "graph.bin")
+            with open(graph, "wb") as out:
+                out.write(blob[header.flatbuffer_offset:header.flatbuffer_offset + header.flatbuffer_size])
+            subprocess.run([flatc, "--json", "--strict-json", "--raw-binary", "-o", folder, schema, "--", graph],
+                           check=True)
+            with open(os.path.join(folder, "graph.json")) as text:
+                # flatc writes infinity in a form that JSON does not have.
+                content = json.loads(re.sub(r":\s*(-?)inf\b", r": \1Infinity", text.read()))
 
-    def constant(index, dtype):
-        key = content["constant_data"][index]["named_key"]
-        data = file.named_data.buffers[file.named_data.pte_data[key].buffer_index]
-        return torch.from_numpy(np.frombuffer(data, dtype).copy())
+        def constant(index, dtype, content=content):
+            key = content["constant_data"][index]["named_key"]
+            data = file.named_data.buffers[file.named_data.pte_data[key].buffer_index]
+            return torch.from_numpy(np.frombuffer(data, dtype).copy())
 
-    return content, constant
+        yield content, constant
+
+
+def read_xnnpack_graph(path):
+    """Returns the graph of the first XNNPACK delegate of a program, and a function that reads a constant."""
+    return next(read_xnnpack_graphs(path))
 
 
 def read_xnnpack_convolutions(path):

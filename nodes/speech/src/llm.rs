@@ -42,6 +42,9 @@ params! {
         /// Path of the model package, or of a program (.pte) with a tokenizer and a chat template
         /// beside it.
         pub model: PathBuf;
+        /// Backend of the variant of the package, such as `VulkanBackend`. Empty: the first that is
+        /// available, or the fastest if `afferent model bench` has measured it.
+        pub backend: String = "";
         /// Path of a smaller language model with the same tokenizer, whose drafts of the next tokens the
         /// model checks in one run (speculative decoding). The answers stay those of the model, which
         /// must return the logits of all tokens of a run.
@@ -287,6 +290,7 @@ impl Node for Llm {
             cx.needs("history", &[Self::PLAYED.name()], "speaker")?;
         }
         let settings = Settings {
+            backend: params.backend.clone(),
             system: params.system.clone(),
             draft: params.draft.clone(),
             prompt_cache: params.prompt_cache.as_deref().map(Path::to_owned),

@@ -36,7 +36,7 @@ def save(model, shape, folder):
     torch.save(model.state_dict(), folder / "checkpoint.pth")
 
 
-def export(folder, target, context, begin, end, *, cache=True, custom=False, dynamic=True, full=False, dtype="fp32", xnnpack=False, quantized=False):
+def export(folder, target, context, begin, end, *, cache=True, custom=False, dynamic=True, full=False, dtype="fp32", xnnpack=False, quantized=False, vulkan=False):
     """Exports the checkpoint in `folder` to the program `target`."""
     config = LlmConfig()
     config.base.model_class = ModelType.llama2
@@ -50,6 +50,7 @@ def export(folder, target, context, begin, end, *, cache=True, custom=False, dyn
     config.debug.generate_full_logits = full
     config.export.max_seq_length = config.export.max_context_length = context
     config.backend.xnnpack.enabled = config.backend.xnnpack.extended_ops = xnnpack
+    config.backend.vulkan.enabled = config.backend.vulkan.force_fp16 = vulkan
     if quantized:
         config.quantization.qmode = "8da4w"
         config.quantization.group_size = 32

@@ -29,9 +29,10 @@ impl Opened {
     pub(super) fn open(path: &Path, settings: &Settings, cx: &OpenCx) -> Result<Self, NodeError> {
         let failed = |reason: String| NodeError::Model { path: path.to_owned(), reason };
         let text_failed = |error: TextError| failed(error.to_string());
-        let LanguageModel { package, mut generator, mut companions } = open_model(path, cx)?;
+        let LanguageModel { package, mut generator, mut companions } =
+            open_model(path, &settings.backend, cx)?;
         if let Some(draft) = &settings.draft {
-            let other = open_model(draft, cx)?;
+            let other = open_model(draft, "", cx)?;
             let failed = |reason: String| NodeError::Model { path: draft.clone(), reason };
             let open = |companions: &Companions| {
                 Tokenizer::open(&companions.tokenizer).map_err(|error| failed(error.to_string()))
@@ -83,12 +84,13 @@ struct LanguageModel {
     companions: Companions,
 }
 
-/// Opens the package or the program at `path`.
-fn open_model(path: &Path, cx: &OpenCx) -> Result<LanguageModel, NodeError> {
+/// Opens the package or the program at `path`, with the variant for `backend` if it is not empty.
+fn open_model(path: &Path, backend: &str, cx: &OpenCx) -> Result<LanguageModel, NodeError> {
     let failed = |reason: String| NodeError::Model { path: path.to_owned(), reason };
     let text_failed = |error: TextError| failed(error.to_string());
     let package = ModelPackage::open(path).map_err(|error| failed(error.to_string()))?;
     package.expect_task("chat").map_err(|error| failed(error.to_string()))?;
+    let package = package.with_backend(backend).map_err(|error| failed(error.to_string()))?;
     let model = package.open_main(cx.services.need::<afferent_runtime::ModelOptions>()?);
     let model = model.map_err(|error| failed(error.to_string()))?;
     let manifest = &package.manifest;

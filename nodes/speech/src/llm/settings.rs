@@ -21,6 +21,8 @@ choices! {
 /// Settings of a dialogue: those of the node.
 #[derive(Debug, Clone)]
 pub(super) struct Settings {
+    /// Backend of the variant of the package; empty for the first that is available.
+    pub(super) backend: String,
     /// System prompt in place of that of the package.
     pub(super) system: Option<String>,
     /// Smaller language model that drafts tokens, and most tokens of a draft.

@@ -46,6 +46,7 @@ fn open_with(path: &Path, settings: Settings) -> Result<Dialogue, NodeError> {
 
 fn settings(max_new: usize) -> Settings {
     Settings {
+        backend: String::new(),
         system: None,
         draft: None,
         draft_tokens: 4,
