@@ -335,6 +335,11 @@ pub trait Int:
     /// In each group of eight halves, the first four go to the first vector, the rest to the second:
     /// half `p` goes to lane `p / 8 * 4 + p % 4` of vector `p % 8 / 4`.
     fn interleave_i16(self, other: Self) -> [Self; 2];
+    /// Joins the first halves of the lanes of two vectors in one, or returns `self` if a vector has only
+    /// four lanes: the columns of a narrow panel, from two interleaved vectors.
+    fn join_halves(self, other: Self) -> Self;
+    /// The two vectors of [`Int::join_halves`]. Their other lanes are unspecified.
+    fn split_halves(self) -> [Self; 2];
     /// Joins the lowest bytes of three vectors: bits 24 to 31 from `self`, 16 to 23 from `b`, 8 to
     /// 15 from `c`. The lowest byte is zero.
     #[must_use]

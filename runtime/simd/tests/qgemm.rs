@@ -37,7 +37,7 @@ fn packed(isa: Isa, WeightShape { inner, cols }: WeightShape, weights: &[i8]) ->
 }
 
 /// Rows, columns, taps, channels.
-const SHAPES: [(usize, usize, usize, usize); 8] = [
+const SHAPES: [(usize, usize, usize, usize); 12] = [
     (1, 1, 1, 1),
     (1, 70, 1, 96),
     (7, 17, 3, 5),
@@ -46,6 +46,10 @@ const SHAPES: [(usize, usize, usize, usize); 8] = [
     (50, 33, 9, 3),
     (400, 16, 1, 160),
     (9, 20, 4, 700),
+    (25, 48, 3, 48),
+    (14, 24, 3, 72),
+    (13, 4, 9, 32),
+    (27, 80, 3, 96),
 ];
 
 #[test]

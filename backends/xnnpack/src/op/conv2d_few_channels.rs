@@ -1,4 +1,4 @@
-//! 2-D convolution of images with up to 8 channels, f32 and q8.
+//! 2-D convolution of images with few channels, f32 and q8.
 //!
 //! Strips of image rows are copied with their padding, so that all elements of a kernel row are
 //! contiguous: the indirection buffer then needs one offset per kernel row, and inner loops are
@@ -23,8 +23,11 @@ use crate::{
 /// Maximum number of elements of a copied strip, if it has more than one output row.
 const MAX_STRIP_ELEMENTS: usize = 12 * 1024;
 
-/// Maximum number of input channels.
-const MAX_CHANNELS: usize = 8;
+/// Maximum number of input channels of an f32 convolution.
+pub(crate) const MAX_CHANNELS_F32: usize = 8;
+
+/// Maximum number of input channels of a q8 convolution, whose GEMM copies the taps of each pixel.
+pub(crate) const MAX_CHANNELS_Q8: usize = 32;
 
 /// A convolution that can read its taps through offsets of the caller.
 pub(crate) trait StripConv2d: Send + Sync {
@@ -70,11 +73,12 @@ pub(crate) struct Conv2dFewChannels<C> {
     offsets: Vec<u32>,
 }
 
-/// Returns true if [`Conv2dFewChannels`] supports the convolution.
-pub(crate) fn is_supported(params: &Conv2dParams) -> bool {
+/// Returns true if [`Conv2dFewChannels`] supports the convolution, and it has at most `max_channels` input
+/// channels.
+pub(crate) fn is_supported(params: &Conv2dParams, max_channels: usize) -> bool {
     params.kind == Conv2dKind::Standard
         && params.groups == 1
-        && params.group_input_channels <= MAX_CHANNELS
+        && params.group_input_channels <= max_channels
         && params.window.kernel[1] > 1
         && params.window.dilation[1] == 1
 }

@@ -221,7 +221,7 @@ mod tests {
     use super::*;
     use crate::{
         conv2d_params::Conv2dKind,
-        op::conv2d_few_channels::{Conv2dFewChannels, is_supported},
+        op::conv2d_few_channels::{Conv2dFewChannels, MAX_CHANNELS_Q8, is_supported},
         testing::{run, run_reshaped, same_window, winograd_params},
     };
 
@@ -232,9 +232,16 @@ mod tests {
     #[test]
     fn strips_match_the_indirect_gemm() {
         // Input and output channels, image size, kernel, stride.
-        for (inputs, outputs, size, kernel, stride) in
-            [(3, 16, 40, 3, 2), (3, 70, 33, 7, 2), (1, 5, 50, 5, 1), (4, 33, 16, 16, 16)]
-        {
+        for (inputs, outputs, size, kernel, stride) in [
+            (3, 16, 40, 3, 2),
+            (3, 70, 33, 7, 2),
+            (1, 5, 50, 5, 1),
+            (4, 33, 16, 16, 16),
+            (16, 16, 20, 3, 1),
+            (24, 48, 21, 3, 2),
+            (31, 20, 9, 3, 1),
+            (32, 40, 12, 5, 1),
+        ] {
             let quantization = StaticQuantization {
                 input_zero_point: 3,
                 clamp: (-100.0, 90.0),
@@ -256,7 +263,7 @@ mod tests {
             let mode = QuantizationMode::Static(quantization);
             let mut conv = Conv2dQ8::new(&packer, params, filter, &bias, mode).unwrap();
             let (expected, _) = run(&mut conv, &x, shape, 0_i8, 1);
-            assert!(is_supported(&params));
+            assert!(is_supported(&params, MAX_CHANNELS_Q8));
             for threads in [1, 2] {
                 let conv =
                     StripConv2dQ8::new(&packer, params, filter, &bias, quantization).unwrap();

@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// Version of all packed layouts. Increment it when the bytes of a layout change.
-pub(crate) const PACKING_VERSION: u32 = 6;
+pub(crate) const PACKING_VERSION: u32 = 7;
 
 /// Layout of packed weights.
 ///

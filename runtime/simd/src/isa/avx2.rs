@@ -386,6 +386,14 @@ impl Int for I32s {
         ])
     }
     #[inline(always)]
+    fn join_halves(self, other: Self) -> Self {
+        Self(op!(_mm256_permute2x128_si256::<0x20>(self.0, other.0)))
+    }
+    #[inline(always)]
+    fn split_halves(self) -> [Self; 2] {
+        [self, Self(op!(_mm256_permute2x128_si256::<0x11>(self.0, self.0)))]
+    }
+    #[inline(always)]
     fn interleave_i16(self, other: Self) -> [Self; 2] {
         op!([
             Self(_mm256_unpacklo_epi16(self.0, other.0)),

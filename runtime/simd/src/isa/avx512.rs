@@ -282,6 +282,9 @@ impl Simd for Avx512 {
         if len >= 32 {
             // SAFETY: the caller guarantees 32 elements, the token the instruction.
             unsafe { _mm256_storeu_si256(ptr.cast(), bytes) }
+        } else if len == 16 {
+            // SAFETY: the caller guarantees 16 elements, the token the instruction.
+            unsafe { _mm_storeu_si128(ptr.cast(), _mm256_castsi256_si128(bytes)) }
         } else {
             // SAFETY: the caller guarantees `len` elements, the token the instruction.
             unsafe { _mm256_mask_storeu_epi8(ptr, (1 << len) - 1, bytes) }
@@ -487,6 +490,14 @@ impl Int for I32s {
             Self(_mm512_srai_epi16::<8>(_mm512_slli_epi16::<8>(self.0))),
             Self(_mm512_srai_epi16::<8>(self.0))
         ])
+    }
+    #[inline(always)]
+    fn join_halves(self, other: Self) -> Self {
+        Self(op!(_mm512_shuffle_i32x4::<0b01_00_01_00>(self.0, other.0)))
+    }
+    #[inline(always)]
+    fn split_halves(self) -> [Self; 2] {
+        [self, Self(op!(_mm512_shuffle_i32x4::<0b11_10_11_10>(self.0, self.0)))]
     }
     #[inline(always)]
     fn interleave_i16(self, other: Self) -> [Self; 2] {

@@ -367,6 +367,14 @@ impl Int for I32s {
         op!([Self(vreinterpretq_s32_s16(low)), Self(vreinterpretq_s32_s16(high))])
     }
     #[inline(always)]
+    fn join_halves(self, _: Self) -> Self {
+        self
+    }
+    #[inline(always)]
+    fn split_halves(self) -> [Self; 2] {
+        [self; 2]
+    }
+    #[inline(always)]
     fn interleave_i16(self, other: Self) -> [Self; 2] {
         let (a, b) = op!((vreinterpretq_s16_s32(self.0), vreinterpretq_s16_s32(other.0)));
         let (low, high) = op!((vzip1q_s16(a, b), vzip2q_s16(a, b)));

@@ -260,6 +260,14 @@ impl Int for I32s {
         [Self(self.0.map(low)), Self(self.0.map(high))]
     }
     #[inline(always)]
+    fn join_halves(self, _: Self) -> Self {
+        self
+    }
+    #[inline(always)]
+    fn split_halves(self) -> [Self; 2] {
+        [self; 2]
+    }
+    #[inline(always)]
     fn interleave_i16(self, other: Self) -> [Self; 2] {
         let half = |x: i32, lane: usize| (x >> (lane % 2 * 16)) & 0xffff;
         let lane = |at: usize| half(self.0[at / 2], at) | half(other.0[at / 2], at) << 16;

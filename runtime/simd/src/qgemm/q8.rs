@@ -10,7 +10,8 @@
 //!   columns, which precede each panel.
 //!
 //! Columns of a panel are interleaved ([`Int::interleave_i16`](crate::Int::interleave_i16)), the
-//! order in which int8 results are stored fastest.
+//! order in which int8 results are stored fastest. A last panel of at most half the columns is narrow:
+//! one vector of columns ([`Int::join_halves`](crate::Int::join_halves)) in place of two.
 
 mod tile;
 
@@ -52,7 +53,7 @@ pub struct Q8Gemm<'d> {
     pub cols: usize,
 }
 
-/// Columns per panel of packed weights.
+/// Columns per panel of packed weights, but for a narrow last one.
 pub fn panel_cols(isa: Isa) -> usize {
     2 * isa.lanes()
 }
@@ -62,6 +63,23 @@ pub(crate) fn interleaved_column(width: usize, index: usize) -> usize {
     let lanes = width / 2;
     let (half, lane) = (index / lanes, index % lanes);
     lane / 4 * 8 + half * lanes.min(4) + lane % 4
+}
+
+/// Columns of a panel that stands for `left` columns of the output.
+pub(crate) fn panel_width(isa: Isa, left: usize) -> usize {
+    if left <= isa.lanes() { isa.lanes() } else { panel_cols(isa) }
+}
+
+/// Column of a panel of `width` columns that is stored at position `index`.
+fn stored_column(isa: Isa, width: usize, index: usize) -> usize {
+    let (lanes, half) = (isa.lanes(), isa.lanes() / 2);
+    match width {
+        _ if width > lanes => interleaved_column(width, index),
+        // The first halves of two vectors, or one vector.
+        _ if lanes <= 4 => index,
+        _ if index < half => interleaved_column(2 * lanes, index),
+        _ => interleaved_column(2 * lanes, lanes + index - half),
+    }
 }
 
 /// Interleaves per-column parameters like the packed weights, with zeros up to whole panels.
@@ -81,7 +99,10 @@ pub fn interleave<T: Copy + Default>(isa: Isa, columns: &[T], to: &mut [T]) {
 pub fn packed_len(isa: Isa, WeightShape { inner, cols }: WeightShape) -> Option<usize> {
     let column_len = inner.checked_next_multiple_of(group_len(isa))?;
     let column_len = column_len.checked_add(tile::column_sum_len(isa))?;
-    cols.checked_next_multiple_of(panel_cols(isa))?.checked_mul(column_len)
+    let width = panel_cols(isa);
+    let rest = cols % width;
+    let last = if rest == 0 { 0 } else { panel_width(isa, rest) };
+    (cols - rest).checked_add(last)?.checked_mul(column_len)
 }
 
 /// Packs weights into panels. `column(col, k, to)` writes weights of a column to `to`, from weight
@@ -98,9 +119,11 @@ pub fn pack(
     let (width, group_len, sum_len) = (panel_cols(isa), group_len(isa), tile::column_sum_len(isa));
     let size = width * (sum_len + inner.next_multiple_of(group_len));
     for (panel, to) in to.chunks_mut(size.max(1)).enumerate().take(cols.div_ceil(width)) {
+        let first_col = panel * width;
+        let width = panel_width(isa, cols - first_col);
         let (sums, to) = to.split_at_mut(width * sum_len);
         for index in 0..width {
-            let (col, mut sum) = (panel * width + interleaved_column(width, index), 0_i32);
+            let (col, mut sum) = (first_col + stored_column(isa, width, index), 0_i32);
             for (first, to) in (0..inner).step_by(PACK_LEN).zip(to.chunks_mut(PACK_LEN * width)) {
                 let mut part = [0; PACK_LEN];
                 let len = PACK_LEN.min(inner - first);

@@ -95,8 +95,14 @@ impl Epilogue for RequantizeInt8<'_> {
                 }
             };
         }
-        // A full panel gets a constant width.
-        if cols >= 2 * S::LANES { store!(2 * S::LANES) } else { store!(cols) }
+        // Full panels, also narrow ones, get a constant width.
+        if cols >= 2 * S::LANES {
+            store!(2 * S::LANES)
+        } else if cols == S::LANES {
+            store!(S::LANES)
+        } else {
+            store!(cols)
+        }
     }
 }
 

@@ -86,9 +86,10 @@ impl<E: Epilogue> WinogradQ8<'_, E> {
         let inner = in_channels.checked_mul(KERNEL_TAPS);
         let packed_len = inner.and_then(|inner| packed_len(isa, WeightShape { inner, cols }));
         SizeError::check_min("weights", self.weights.len(), packed_len)?;
+        let weights = &self.weights[..packed_len.unwrap_or_default()];
         let padded_cols = cols.next_multiple_of(panel_cols(isa));
         self.epilogue.check(batch * output[0] * output[1], padded_cols)?;
-        shape.run(self, isa, out, scratch, workers)
+        shape.run(&Self { weights, ..*self }, isa, out, scratch, workers)
     }
 }
 
@@ -233,10 +234,13 @@ impl<E: Epilogue> Convolution for WinogradQ8<'_, E> {
         to: *mut f32,
         layout: &BufferLayout,
     ) {
-        let tap_len = layout.panel_cols * in_channels;
-        let sums_len = layout.panel_cols * const { column_sum_bytes::<S>() };
-        let panel_len = sums_len + tap_len * KERNEL_TAPS;
-        let from = &self.weights[panel * panel_len..][sums_len..panel_len];
+        let column_len = const { column_sum_bytes::<S>() } + in_channels * KERNEL_TAPS;
+        let from = &self.weights[panel * layout.panel_cols * column_len..];
+        // A narrow panel has one vector for two.
+        let is_narrow = from.len() <= S::LANES * column_len;
+        let cols = if is_narrow { S::LANES } else { layout.panel_cols };
+        let tap_len = cols * in_channels;
+        let from = &from[cols * const { column_sum_bytes::<S>() }..cols * column_len];
         let quads = channels.len() / QUAD_CHANNELS;
         let vector_bytes = S::LANES * if S::HAS_DOT4 { QUAD_CHANNELS } else { 2 };
         for quad in 0..quads {
@@ -245,12 +249,18 @@ impl<E: Epilogue> Convolution for WinogradQ8<'_, E> {
                 for i in 0..3 {
                     for j in 0..3 {
                         let from = from.as_ptr().wrapping_add((i * 3 + j) * tap_len);
-                        let row = (channels.start + quad * QUAD_CHANNELS) * layout.panel_cols;
-                        let from = from.wrapping_add(row + c * vector_bytes);
-                        let next = from.wrapping_add(2 * layout.panel_cols);
+                        let row = (channels.start + quad * QUAD_CHANNELS) * cols;
+                        let from = from.wrapping_add(row);
+                        let from =
+                            if is_narrow { from } else { from.wrapping_add(c * vector_bytes) };
+                        let next = from.wrapping_add(2 * cols);
                         // SAFETY: the panel has `C` vectors of quads per quad and kernel element,
-                        // or twice as many vectors of pairs.
-                        [first[i][j], second[i][j]] = unsafe { load_widened(simd, from, next) };
+                        // or twice as many vectors of pairs; a narrow one has one or two.
+                        let mut words = unsafe { load_widened(simd, from, next) };
+                        if is_narrow {
+                            words = words.map(|word| word.split_halves()[c]);
+                        }
+                        [first[i][j], second[i][j]] = words;
                     }
                 }
                 // The order of words in transformed inputs.

@@ -6,11 +6,10 @@ use core::marker::PhantomData;
 
 use super::{Q8Gemm, ZeroPoint};
 use crate::{
-    Int, Isa, Routine, Simd,
+    Float, Int, Isa, Routine, Simd,
     epilogue::{Epilogue, Origin, OutputTile},
     igemm::{InputRows, PADDING_OFFSET, WeightShape},
     parallel::SharedSlice,
-    qgemm::requantize::load_pair_ptr,
 };
 
 /// Bytes of prepared rows that stay in the first-level cache beside a panel of weights.
@@ -102,21 +101,37 @@ pub(super) fn block_rows(isa: Isa, shape: WeightShape, rows: usize) -> usize {
     max.clamp(unit, MAX_BLOCK_STRIPS * unit).min(rows)
 }
 
-/// Loads the weights of a panel for one word of a row.
+/// Loads the weights of a panel of `V` vectors for one word of a row.
 ///
 /// # Safety
-/// `ptr` is valid for reads of two vectors of groups.
+/// `ptr` is valid for reads of `V` vectors of groups.
 #[inline(always)]
-unsafe fn load_columns<S: Simd>(simd: S, ptr: *const i8) -> [S::I32; 2] {
-    if const { S::HAS_DOT4 } {
-        // SAFETY: guaranteed by the caller.
-        return unsafe { load_pair_ptr(simd, ptr.cast()) };
+unsafe fn load_columns<S: Simd, const V: usize>(simd: S, ptr: *const i8) -> [S::I32; V] {
+    let mut columns = [simd.splat_i32(0); V];
+    for (v, column) in columns.iter_mut().enumerate() {
+        let ptr = ptr.wrapping_add(v * const { dot_len::<S>() * S::LANES });
+        *column = if const { S::HAS_DOT4 } {
+            // SAFETY: guaranteed by the caller.
+            unsafe { simd.load_ptr(ptr.cast()) }.to_bits()
+        } else {
+            // SAFETY: as above.
+            unsafe { simd.load_widened_i8_ptr(ptr) }
+        };
     }
-    // SAFETY: guaranteed by the caller.
-    let first = unsafe { simd.load_widened_i8_ptr(ptr) };
-    let next = ptr.wrapping_add(const { dot_len::<S>() * S::LANES });
-    // SAFETY: as above.
-    [first, unsafe { simd.load_widened_i8_ptr(next) }]
+    columns
+}
+
+/// The vectors of a panel that stand for a pair of interleaved vectors.
+#[inline(always)]
+fn join<I: Int, const V: usize>([low, high]: [I; 2]) -> [I; V] {
+    let joined = if V == 1 { low.join_halves(high) } else { low };
+    core::array::from_fn(|v| if v == 0 { joined } else { high })
+}
+
+/// The pair of interleaved vectors of [`join`].
+#[inline(always)]
+fn split<I: Int, const V: usize>(vectors: [I; V]) -> [I; 2] {
+    if V == 1 { vectors[0].split_halves() } else { [vectors[0], vectors[V - 1]] }
 }
 
 /// Adds the dot products of the groups of a word and of a column.
@@ -135,8 +150,11 @@ fn add_offset<S: Simd>(x: i8) -> u8 {
     x.cast_unsigned() ^ S::DOT4_OFFSET
 }
 
-/// Maximum bytes of a run that is written in one piece.
-const SHORT_RUN_BYTES: usize = 32;
+/// Bytes of a piece: short runs are written in whole pieces.
+const PIECE: usize = 32;
+
+/// Most bytes of a short run.
+const MAX_SHORT_RUN: usize = 3 * PIECE;
 
 /// Conversion of input bytes to prepared rows. A trait, not a closure, which might be compiled
 /// without the instruction set of the calling function.
@@ -155,18 +173,31 @@ impl<S: Simd> Prepare for AddOffset<S> {
 
     #[inline(always)]
     fn write(&self, x: &[i8], to: &mut [u8], len: usize) {
-        // A short run is written in one piece, as words that the compiler joins to vectors.
-        let offsets = const { u64::from_ne_bytes([S::DOT4_OFFSET; 8]) };
-        let pieces =
-            x.first_chunk::<SHORT_RUN_BYTES>().zip(to.first_chunk_mut::<SHORT_RUN_BYTES>());
-        match pieces {
-            Some((x, to)) if len <= SHORT_RUN_BYTES => {
-                let words: [u64; 4] = bytemuck::cast(*x);
-                *to = bytemuck::cast(words.map(|word| word ^ offsets));
-            }
-            _ => x[..len].iter().zip(to).for_each(|(x, to)| *to = add_offset::<S>(*x)),
+        // Short runs are written in pieces, as words that the compiler joins to vectors.
+        let is_written = match len {
+            0..=32 => write_pieces::<S, 1>(x, to),
+            33..=64 => write_pieces::<S, 2>(x, to),
+            65..=96 => write_pieces::<S, 3>(x, to),
+            _ => false,
+        };
+        if !is_written {
+            x[..len].iter().zip(to).for_each(|(x, to)| *to = add_offset::<S>(*x));
         }
     }
+}
+
+/// Adds [`Simd::DOT4_OFFSET`] to the first `P` pieces. Returns false if there are fewer.
+#[inline(always)]
+fn write_pieces<S: Simd, const P: usize>(x: &[i8], to: &mut [u8]) -> bool {
+    let offsets = const { u64::from_ne_bytes([S::DOT4_OFFSET; 8]) };
+    let pieces = x.as_chunks::<PIECE>().0.first_chunk::<P>();
+    let to = to.as_chunks_mut::<PIECE>().0.first_chunk_mut::<P>();
+    let (Some(pieces), Some(to)) = (pieces, to) else { return false };
+    for (piece, to) in pieces.iter().zip(to) {
+        let words: [u64; 4] = bytemuck::cast(*piece);
+        *to = bytemuck::cast(words.map(|word| word ^ offsets));
+    }
+    true
 }
 
 /// Widens to 16 bits and subtracts the zero point.
@@ -270,10 +301,15 @@ impl<E: Epilogue> Routine for MultiplyRows<'_, '_, '_, E> {
     fn run<S: Simd>(self, simd: S) {
         let Self { block, first_row, count, prepared } = self;
         for panel in block.panels.0..block.panels.1 {
+            let is_narrow = block.product.cols - panel * block.width <= S::LANES;
             let mut index = 0;
             while index < count {
                 let rows = PreparedRows { data: prepared, first_row, index };
-                index += block.strip(simd, panel, rows, count - index);
+                index += if is_narrow {
+                    block.strip::<S, 1>(simd, panel, rows, count - index)
+                } else {
+                    block.strip::<S, 2>(simd, panel, rows, count - index)
+                };
             }
         }
     }
@@ -305,7 +341,7 @@ impl<E: Epilogue> Block<'_, '_, E> {
         let Q8Gemm { x, input_rows, channels, .. } = self.product;
         match input_rows {
             InputRows::Strided { stride } => prepare.write(&x[row * stride..], to, channels),
-            InputRows::Indirect { offsets, taps } if channels <= SHORT_RUN_BYTES => {
+            InputRows::Indirect { offsets, taps } if channels <= MAX_SHORT_RUN => {
                 let offsets = &offsets[row * taps..][..taps];
                 for (&offset, start) in offsets.iter().zip((0..).step_by(channels.max(1))) {
                     let to = &mut to[start..];
@@ -350,28 +386,33 @@ impl<E: Epilogue> Block<'_, '_, E> {
     /// Initial accumulators of a tile: the bias, minus the contribution of the zero point and the
     /// offset, which is proportional to the column sums at the start of the panel.
     #[inline(always)]
-    fn initial_accumulators<S: Simd, const R: usize>(
+    fn initial_accumulators<S: Simd, const R: usize, const V: usize>(
         &self,
         simd: S,
         panel: *const i8,
         origin: Origin,
-    ) -> [[S::I32; 2]; R] {
-        let initial = self.epilogue.initial_accumulators(simd, origin.col);
+    ) -> [[S::I32; V]; R] {
+        let initial = join::<_, V>(self.epilogue.initial_accumulators(simd, origin.col));
         let mut all = [initial; R];
         if const { S::HAS_DOT4 } {
-            // SAFETY: a panel starts with two vectors of column sums.
-            let sums = unsafe { load_pair_ptr(simd, panel.cast()) };
+            // SAFETY: a panel starts with the vectors of column sums.
+            let sums = unsafe { load_columns::<S, V>(simd, panel) };
+            let subtract = |row: &mut [S::I32; V], zero_point: i8| {
+                let zero = i32::from(zero_point) + i32::from(S::DOT4_OFFSET);
+                let zero = simd.splat_i32(zero);
+                for (acc, sum) in row.iter_mut().zip(sums) {
+                    *acc = *acc - sum * zero;
+                }
+            };
             match self.product.zero_point {
                 ZeroPoint::PerTensor(zero_point) => {
-                    let zero = i32::from(zero_point) + i32::from(S::DOT4_OFFSET);
-                    let zero = simd.splat_i32(zero);
-                    all = [[initial[0] - sums[0] * zero, initial[1] - sums[1] * zero]; R];
+                    let mut row = initial;
+                    subtract(&mut row, zero_point);
+                    all = [row; R];
                 }
                 ZeroPoint::PerRow(zero_points) => {
                     for (row, zero_point) in all.iter_mut().zip(&zero_points[origin.row..][..R]) {
-                        let zero = i32::from(*zero_point) + i32::from(S::DOT4_OFFSET);
-                        let zero = simd.splat_i32(zero);
-                        *row = [initial[0] - sums[0] * zero, initial[1] - sums[1] * zero];
+                        subtract(row, *zero_point);
                     }
                 }
             }
@@ -381,23 +422,29 @@ impl<E: Epilogue> Block<'_, '_, E> {
 
     /// Computes the tallest tile with at most `left` rows, and returns its height.
     #[inline(always)]
-    fn strip<S: Simd>(&self, simd: S, panel: usize, rows: PreparedRows<'_>, left: usize) -> usize {
+    fn strip<S: Simd, const V: usize>(
+        &self,
+        simd: S,
+        panel: usize,
+        rows: PreparedRows<'_>,
+        left: usize,
+    ) -> usize {
         macro_rules! tallest {
             ($($height:literal)*) => {
                 $(if const { $height <= max_tile_rows::<S>() } && left >= $height {
-                    self.tile::<S, $height>(simd, panel, rows);
+                    self.tile::<S, $height, V>(simd, panel, rows);
                     return $height;
                 })*
             };
         }
         tallest!(12 8 6 4 3 2);
-        self.tile::<S, 1>(simd, panel, rows);
+        self.tile::<S, 1, V>(simd, panel, rows);
         1
     }
 
-    /// Computes a tile of `R` rows.
+    /// Computes a tile of `R` rows and `V` vectors of columns.
     #[inline(always)]
-    fn tile<S: Simd, const R: usize>(
+    fn tile<S: Simd, const R: usize, const V: usize>(
         &self,
         simd: S,
         panel: usize,
@@ -406,37 +453,40 @@ impl<E: Epilogue> Block<'_, '_, E> {
         let group = const { dot_len::<S>() };
         let words = self.inner.div_ceil(group);
         let rows = &data[index * words..][..R * words];
-        let sums_len = self.width * const { column_sum_bytes::<S>() };
-        let panel_len = sums_len + group * self.width * words;
-        let weights = &self.product.weights[panel * panel_len..][..panel_len];
+        let width = const { V * S::LANES };
+        let sums_len = width * const { column_sum_bytes::<S>() };
+        let column_len = const { column_sum_bytes::<S>() } + group * words;
+        let weights = &self.product.weights[panel * self.width * column_len..];
+        let weights = &weights[..width * column_len];
         let origin = Origin { row: first_row + index, col: panel * self.width };
-        let mut accumulators = self.initial_accumulators::<S, R>(simd, weights.as_ptr(), origin);
+        let mut accumulators = self.initial_accumulators::<S, R, V>(simd, weights.as_ptr(), origin);
         let mut a = [rows.as_ptr(); R];
         a.iter_mut().enumerate().for_each(|(r, a)| *a = a.wrapping_add(r * words));
         let mut b = weights[sums_len..].as_ptr();
         let start = if R == 1 { words - words % ACCUMULATOR_CHAINS } else { 0 };
         if R == 1 {
-            let mut chains = [[simd.splat_i32(0); 2]; ACCUMULATOR_CHAINS];
+            let mut chains = [[simd.splat_i32(0); V]; ACCUMULATOR_CHAINS];
             for k in (0..start).step_by(ACCUMULATOR_CHAINS) {
                 for (u, chain) in chains.iter_mut().enumerate() {
                     // SAFETY: the row has `words` words.
                     let word = simd.splat_i32(unsafe { *a[0].wrapping_add(k + u) });
-                    // SAFETY: the panel has two vectors per word.
-                    let columns = unsafe { load_columns(simd, b) };
-                    *chain = [
-                        add_dot(simd, chain[0], word, columns[0]),
-                        add_dot(simd, chain[1], word, columns[1]),
-                    ];
-                    b = b.wrapping_add(2 * group * S::LANES);
+                    // SAFETY: the panel has `V` vectors per word.
+                    let columns = unsafe { load_columns::<S, V>(simd, b) };
+                    for (acc, column) in chain.iter_mut().zip(columns) {
+                        *acc = add_dot(simd, *acc, word, column);
+                    }
+                    b = b.wrapping_add(group * width);
                 }
             }
-            for [low, high] in chains {
-                accumulators[0] = [accumulators[0][0] + low, accumulators[0][1] + high];
+            for chain in chains {
+                for (acc, sum) in accumulators[0].iter_mut().zip(chain) {
+                    *acc = *acc + sum;
+                }
             }
         }
         for k in start..words {
-            // SAFETY: the panel has two vectors per word.
-            let columns = unsafe { load_columns(simd, b) };
+            // SAFETY: the panel has `V` vectors per word.
+            let columns = unsafe { load_columns::<S, V>(simd, b) };
             for (accumulators, a) in accumulators.iter_mut().zip(a) {
                 // SAFETY: each row has `words` words.
                 let word = simd.splat_i32(unsafe { *a.wrapping_add(k) });
@@ -444,7 +494,7 @@ impl<E: Epilogue> Block<'_, '_, E> {
                     *acc = add_dot(simd, *acc, word, column);
                 }
             }
-            b = b.wrapping_add(2 * group * S::LANES);
+            b = b.wrapping_add(group * width);
         }
         let cols = (self.product.cols - origin.col).min(self.width);
         let start = self.offset + origin.row * self.row_stride + origin.col;
@@ -452,6 +502,7 @@ impl<E: Epilogue> Block<'_, '_, E> {
         // panels of their own.
         let ptr = unsafe { self.out.ptr_at(start) };
         let tile = OutputTile { ptr, row_stride: self.row_stride, cols };
+        let accumulators = accumulators.map(|row| split(row));
         // SAFETY: as above; `Q8Gemm::run` has checked the epilogue.
         unsafe { self.epilogue.store_tile(simd, accumulators, origin, tile) };
     }
