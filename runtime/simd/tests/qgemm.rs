@@ -13,7 +13,10 @@ use afferent_simd::{
     igemm::{InputRows, OutputRows, PADDING_OFFSET, WeightShape},
     qgemm::{
         q4::{self, CHUNK_LEN, ChunkedShape, Q4Gemm},
-        q8::{Q8Gemm, ZeroPoint, interleave, pack, packed_len, panel_cols, scratch_len},
+        q8::{
+            Q8Gemm, ZeroPoint, interleave, pack, packed_len, panel_cols, scratch_len,
+            supports_prepared,
+        },
         requantize::{DequantizeF32, RequantizeInt8},
     },
 };
@@ -77,6 +80,7 @@ fn int8_weights() {
             };
             let product = Q8Gemm {
                 x: &x,
+                is_prepared: false,
                 zero_point: ZeroPoint::PerTensor((case as i16 * 30 - 128) as i8),
                 input_rows: InputRows::Indirect { offsets: &offsets, taps },
                 rows,
@@ -145,6 +149,10 @@ fn assert_short_slices_are_refused(
         assert!(product.run(isa, epilogue, out, &mut vec![0; words], None).is_err());
     };
     refuse(product, rows * cols - 1, words);
+    let InputRows::Indirect { offsets, .. } = product.input_rows else { panic!("indirect rows") };
+    if offsets.contains(&PADDING_OFFSET) || !supports_prepared(isa, channels) {
+        refuse(Q8Gemm { is_prepared: true, ..product }, rows * cols, words);
+    }
     refuse(product, rows * cols, words - 1);
     refuse(Q8Gemm { weights: &weights[1..], ..product }, rows * cols, words);
     let zero_point = ZeroPoint::PerRow(&zeros[1..]);

@@ -274,3 +274,39 @@ impl Routine for LowestBytes {
 fn join_low_bytes_matches_scalar_code() {
     Isa::available().for_each(|isa| isa.run(LowestBytes));
 }
+
+struct JoinedHalves;
+
+impl Routine for JoinedHalves {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) {
+        let words = |first: u32| -> [f32; 16] {
+            std::array::from_fn(|at| f32::from_bits(first + at as u32))
+        };
+        let [low, high] = [words(0), words(100)];
+        let joined = simd.load(&low).to_bits().join_halves(simd.load(&high).to_bits());
+        let [first, second] = joined.split_halves();
+        let lanes = |vector: S::I32| {
+            let mut found = [0.0; 16];
+            simd.store(vector.bitcast(), &mut found);
+            found.map(f32::to_bits)
+        };
+        if S::LANES <= 4 {
+            assert_eq!(lanes(joined)[..S::LANES], low.map(f32::to_bits)[..S::LANES]);
+            assert_eq!(lanes(first)[..S::LANES], low.map(f32::to_bits)[..S::LANES]);
+            return;
+        }
+        let half = S::LANES / 2;
+        assert_eq!(lanes(joined)[..half], low.map(f32::to_bits)[..half]);
+        assert_eq!(lanes(joined)[half..S::LANES], high.map(f32::to_bits)[..half]);
+        assert_eq!(lanes(first)[..half], low.map(f32::to_bits)[..half]);
+        assert_eq!(lanes(second)[..half], high.map(f32::to_bits)[..half]);
+    }
+}
+
+#[test]
+fn joined_halves_are_split() {
+    Isa::available().for_each(|isa| isa.run(JoinedHalves));
+}

@@ -209,8 +209,8 @@ fn convolution(recorder: &mut Recorder<'_, '_>, call: &Call) -> OpResult {
     record(shader, call, output, &geometry, "f32")
 }
 
-/// Declares `w_at` for weights `[channels, channels of a group, height, width]`, of which the first
-/// two are swapped if the convolution is transposed.
+/// Declares `w_at` for weights `[channels, channels of a group, height, width]`. The first two are
+/// swapped if the convolution is transposed.
 fn declare_weights(
     shader: &mut Shader<'_, '_, '_>,
     weight: usize,

@@ -62,7 +62,7 @@ fn lanes_in_memory() -> String {
 const SUBGROUP_BUILTINS: &str = ", @builtin(subgroup_invocation_id) subgroup_lane: u32, \
      @builtin(subgroup_id) subgroup: u32, @builtin(num_subgroups) subgroups: u32";
 
-const SUBGROUP_START: &str = "place = vec3<u32>(subgroup_lane, subgroup, subgroups);\n";
+const SUBGROUP_START: &str = "position = vec3<u32>(subgroup_lane, subgroup, subgroups);\n";
 
 /// As [`lanes_in_memory`]: each subgroup combines its values, and each thread the results of the
 /// subgroups.
@@ -71,10 +71,10 @@ fn lanes_of_subgroups() -> String {
         format!(
             "fn {name}(v: f32, lane: u32) -> f32 {{
     let part = {function}(v);
-    if place.x == 0u {{ lanes[place.y] = part; }}
+    if position.x == 0u {{ lanes[position.y] = part; }}
     workgroupBarrier();
     var a = lanes[0];
-    for (var s = 1u; s < place.z; s++) {{ let b = lanes[s]; a = {join}; }}
+    for (var s = 1u; s < position.z; s++) {{ let b = lanes[s]; a = {join}; }}
     workgroupBarrier();
     return a;
 }}\n"
@@ -83,6 +83,6 @@ fn lanes_of_subgroups() -> String {
     let sum = combine("sum_lanes", "a + b", "subgroupAdd");
     let max = combine("max_lanes", "max(a, b)", "subgroupMax");
     format!(
-        "// Index of the thread in its subgroup, of the subgroup, and number of subgroups.\nvar<private> place: vec3<u32>;\n{sum}{max}"
+        "// Index of the thread in its subgroup, of the subgroup, and number of subgroups.\nvar<private> position: vec3<u32>;\n{sum}{max}"
     )
 }

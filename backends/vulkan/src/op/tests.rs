@@ -195,7 +195,7 @@ fn convolutions() {
         ([4, 8, 3, 1, 0, 2], [5, 8]),
         ([4, 6, 3, 1, 1, 2], [5, 8]),
         ([1, 12, 3, 1, 1, 1], [3, 3]),
-        // So many pixels that a thread computes eight.
+        // Large images: a thread computes eight pixels.
         ([2, 20, 3, 1, 1, 1], [67, 65]),
         ([2, 9, 2, 2, 0, 1], [130, 131]),
     ];

@@ -23,11 +23,8 @@ use crate::{
 /// Maximum number of elements of a copied strip, if it has more than one output row.
 const MAX_STRIP_ELEMENTS: usize = 12 * 1024;
 
-/// Maximum number of input channels of an f32 convolution.
-pub(crate) const MAX_CHANNELS_F32: usize = 8;
-
-/// Maximum number of input channels of a q8 convolution, whose GEMM copies the taps of each pixel.
-pub(crate) const MAX_CHANNELS_Q8: usize = 32;
+/// Maximum number of input channels, unless the convolution supports more.
+pub(crate) const MAX_CHANNELS: usize = 8;
 
 /// A convolution that can read its taps through offsets of the caller.
 pub(crate) trait StripConv2d: Send + Sync {
@@ -36,8 +33,13 @@ pub(crate) trait StripConv2d: Send + Sync {
 
     fn params(&self) -> &Conv2dParams;
 
-    /// Value of pixels in the padding.
+    /// Value of pixels in the padding, as [`StripConv2d::copy`] writes it.
     fn padding_value(&self) -> Self::Element;
+
+    /// Copies pixels to a strip.
+    fn copy(&self, from: &[Self::Element], to: &mut [Self::Element]) {
+        to.copy_from_slice(from);
+    }
 
     /// Words of workspace that `pixels` output pixels need.
     fn workspace_len(&self, pixels: usize) -> usize;
@@ -124,7 +126,7 @@ impl<C: StripConv2d> Conv2dFewChannels<C> {
                 let unpadded = to.get_mut(left..left + width)?;
                 match from {
                     Some(from) => {
-                        unpadded.copy_from_slice(x.get(from * width..(from + 1) * width)?);
+                        self.conv.copy(x.get(from * width..(from + 1) * width)?, unpadded);
                         to[..left].fill(padding);
                         to[left + width..].fill(padding);
                     }

@@ -7,10 +7,10 @@ use afferent_simd::{
     conv::winograd::{self, Kind, WinogradQ8},
     igemm::{InputRows, OutputRows, WeightShape},
     parallel,
-    qgemm::q8::{Q8Gemm, ZeroPoint, scratch_len},
+    qgemm::q8::{Q8Gemm, ZeroPoint, prepare, scratch_len, supports_prepared},
 };
 
-use super::conv2d_few_channels::StripConv2d;
+use super::conv2d_few_channels::{MAX_CHANNELS, StripConv2d};
 use crate::{
     conv2d_params::Conv2dParams,
     error::{SHAPE_MISMATCH, TENSOR_TOO_LARGE},
@@ -156,11 +156,22 @@ impl Operator for Conv2dQ8 {
     }
 }
 
+/// Maximum number of input channels of a convolution whose strips the GEMM reads directly. With more, the
+/// Winograd convolution of large images is faster.
+const MAX_DIRECT_CHANNELS: usize = 48;
+
+/// True if the GEMM reads strips directly, without a copy of the taps of each pixel.
+fn reads_directly(params: &Conv2dParams) -> bool {
+    supports_prepared(Isa::best(), params.window.kernel[1] * params.group_input_channels)
+}
+
 /// Statically quantized convolution without groups, to be run in strips.
 pub(crate) struct StripConv2dQ8 {
     params: Conv2dParams,
     packed: PackedQ8,
     quantization: StaticQuantization,
+    /// True if strips are copied in the form that the GEMM reads directly.
+    is_prepared: bool,
 }
 
 impl StripConv2dQ8 {
@@ -171,7 +182,13 @@ impl StripConv2dQ8 {
         bias: &BiasQ8<'_>,
         quantization: StaticQuantization,
     ) -> Result<Self, Error> {
-        Ok(Self { params, packed: pack(packer, &params, weights, scales, bias)?, quantization })
+        let packed = pack(packer, &params, weights, scales, bias)?;
+        Ok(Self { params, packed, quantization, is_prepared: reads_directly(&params) })
+    }
+
+    /// Most input channels for which strips are faster.
+    pub(crate) fn max_channels(params: &Conv2dParams) -> usize {
+        if reads_directly(params) { MAX_DIRECT_CHANNELS } else { MAX_CHANNELS }
     }
 }
 
@@ -183,10 +200,23 @@ impl StripConv2d for StripConv2dQ8 {
     }
 
     fn padding_value(&self) -> i8 {
-        self.quantization.input_zero_point
+        let mut value = [0];
+        self.copy(&[self.quantization.input_zero_point], &mut value);
+        value[0]
+    }
+
+    fn copy(&self, from: &[i8], to: &mut [i8]) {
+        if self.is_prepared {
+            prepare(Isa::best(), from, to);
+        } else {
+            to.copy_from_slice(from);
+        }
     }
 
     fn workspace_len(&self, pixels: usize) -> usize {
+        if self.is_prepared {
+            return 0;
+        }
         let GemmDims { taps, inputs, outputs, .. } = self.packed.dims;
         let shape = WeightShape { inner: taps * inputs, cols: outputs };
         scratch_len(Isa::best(), shape, pixels, 1)
@@ -205,6 +235,7 @@ impl StripConv2d for StripConv2dQ8 {
         let (weights, epilogue) = self.packed.single_group(&self.quantization)?;
         let gemm = Q8Gemm {
             x,
+            is_prepared: self.is_prepared,
             zero_point: ZeroPoint::PerTensor(self.quantization.input_zero_point),
             input_rows,
             rows: pixels,
@@ -221,7 +252,7 @@ mod tests {
     use super::*;
     use crate::{
         conv2d_params::Conv2dKind,
-        op::conv2d_few_channels::{Conv2dFewChannels, MAX_CHANNELS_Q8, is_supported},
+        op::conv2d_few_channels::{Conv2dFewChannels, is_supported},
         testing::{run, run_reshaped, same_window, winograd_params},
     };
 
@@ -263,7 +294,7 @@ mod tests {
             let mode = QuantizationMode::Static(quantization);
             let mut conv = Conv2dQ8::new(&packer, params, filter, &bias, mode).unwrap();
             let (expected, _) = run(&mut conv, &x, shape, 0_i8, 1);
-            assert!(is_supported(&params, MAX_CHANNELS_Q8));
+            assert!(is_supported(&params, MAX_DIRECT_CHANNELS));
             for threads in [1, 2] {
                 let conv =
                     StripConv2dQ8::new(&packer, params, filter, &bias, quantization).unwrap();

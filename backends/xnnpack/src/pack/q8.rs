@@ -253,6 +253,7 @@ impl PackedQ8 {
         let len = scratch_len(cx.isa, shape, rows, threads);
         let gemm = Q8Gemm {
             x: x.get(group * inputs..).unwrap_or_default(),
+            is_prepared: false,
             zero_point,
             input_rows,
             rows,

@@ -283,8 +283,9 @@ impl Simd for Avx512 {
             // SAFETY: the caller guarantees 32 elements, the token the instruction.
             unsafe { _mm256_storeu_si256(ptr.cast(), bytes) }
         } else if len == 16 {
+            let bytes = op!(_mm256_castsi256_si128(bytes));
             // SAFETY: the caller guarantees 16 elements, the token the instruction.
-            unsafe { _mm_storeu_si128(ptr.cast(), _mm256_castsi256_si128(bytes)) }
+            unsafe { _mm_storeu_si128(ptr.cast(), bytes) }
         } else {
             // SAFETY: the caller guarantees `len` elements, the token the instruction.
             unsafe { _mm256_mask_storeu_epi8(ptr, (1 << len) - 1, bytes) }

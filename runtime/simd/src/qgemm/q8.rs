@@ -21,7 +21,7 @@ pub(crate) use self::tile::{column_sum_bytes, dot4_offset, group_len};
 use crate::{
     Isa, SizeError,
     epilogue::Epilogue,
-    igemm::{InputRows, OutputRows, WeightShape},
+    igemm::{InputRows, OutputRows, PADDING_OFFSET, WeightShape},
     parallel::{self, Grain, SharedSlice},
 };
 
@@ -39,6 +39,9 @@ pub enum ZeroPoint<'d> {
 pub struct Q8Gemm<'d> {
     /// Input.
     pub x: &'d [i8],
+    /// True if `x` was written by [`prepare`]. Rows are then read where they are; they have no padding, and
+    /// [`supports_prepared`] returns true.
+    pub is_prepared: bool,
     /// Zero point of the input. Padding counts as the zero point.
     pub zero_point: ZeroPoint<'d>,
     /// Location of the rows in `x`.
@@ -153,6 +156,17 @@ fn scatter_groups<const G: usize>(weights: &[i8], to: &mut [i8], index: usize, w
     weights.as_chunks::<G>().0.iter().zip(groups).for_each(|(group, to)| *to = *group);
 }
 
+/// True if [`Q8Gemm`] can read runs of `channels` elements from a prepared input.
+pub fn supports_prepared(isa: Isa, channels: usize) -> bool {
+    group_len(isa) == 4 && channels.is_multiple_of(4)
+}
+
+/// Writes `x` to `to` as [`Q8Gemm`] multiplies it, if [`supports_prepared`] returns true.
+pub fn prepare(isa: Isa, x: &[i8], to: &mut [i8]) {
+    let offset = dot4_offset(isa).cast_signed();
+    isa.call(|| x.iter().zip(to).for_each(|(x, to)| *to = x ^ offset));
+}
+
 /// Scratch buffer of [`Q8Gemm::run`] for `rows` rows on `threads` threads, in 32-bit words.
 pub fn scratch_len(isa: Isa, shape: WeightShape, rows: usize, threads: usize) -> usize {
     tile::block_rows(isa, shape, rows) * shape.inner.div_ceil(group_len(isa)) * threads.max(1)
@@ -160,7 +174,7 @@ pub fn scratch_len(isa: Isa, shape: WeightShape, rows: usize, threads: usize) ->
 
 impl Q8Gemm<'_> {
     /// Computes the product and stores it through `epilogue`. `scratch` holds [`scratch_len`]
-    /// words.
+    /// words, or none for a prepared input.
     ///
     /// # Errors
     /// [`SizeError`] if a slice does not match the sizes.
@@ -185,7 +199,8 @@ impl Q8Gemm<'_> {
         let block_rows = tile::block_rows(isa, shape, self.rows);
         let macs = self.rows.saturating_mul(self.cols).saturating_mul(inner);
         let tasks = Grain::PACKED_GEMM.tasks(macs, parallel::threads(workers));
-        let words = block_rows.checked_mul(inner.div_ceil(group_len(isa)));
+        let words = if self.is_prepared { 0 } else { inner.div_ceil(group_len(isa)) };
+        let words = block_rows.checked_mul(words);
         let words = words.ok_or(SizeError::Overflow { slice: "scratch" })?;
         SizeError::check_min("scratch", scratch.len(), words.checked_mul(tasks))?;
         let shared_out = SharedSlice::new(out.data);
@@ -226,6 +241,12 @@ impl Q8Gemm<'_> {
     fn check(&self, isa: Isa) -> Result<usize, SizeError> {
         if let ZeroPoint::PerRow(all) = self.zero_point {
             SizeError::check_min("zero_point", all.len(), Some(self.rows))?;
+        }
+        if self.is_prepared {
+            let is_supported = supports_prepared(isa, self.channels)
+                && matches!(self.input_rows, InputRows::Indirect { offsets, .. }
+                    if !offsets.contains(&PADDING_OFFSET));
+            SizeError::check_parameter("input_rows", "indirect, without padding", is_supported)?;
         }
         self.input_rows.check(isa, self.rows, self.channels, self.x.len())
     }

@@ -84,7 +84,7 @@ pub(super) fn lower_conv2d(cx: &NodeContext<'_, '_>) -> Result<Box<dyn Operator>
         Box::new(weights.depthwise(cx)?)
     } else if grouped_conv2d::is_supported(params, &weights.filter) {
         Box::new(GroupedConv2d(weights.grouped(cx)?))
-    } else if conv2d_few_channels::is_supported(params, conv2d_few_channels::MAX_CHANNELS_F32) {
+    } else if conv2d_few_channels::is_supported(params, conv2d_few_channels::MAX_CHANNELS) {
         Box::new(Conv2dFewChannels::new(weights.standard(cx)?))
     } else {
         Box::new(weights.standard(cx)?)

@@ -93,7 +93,7 @@ pub(super) fn lower_conv2d(cx: &NodeContext<'_, '_>) -> Result<Box<dyn Operator>
         return Ok(Box::new(DepthwiseConv2dQ8::new(&packer, params, &filter, quantization)?));
     }
     let (filter, bias) = ((&*weights, &*scales), BiasQ8::Int32(&bias));
-    if conv2d_few_channels::is_supported(&params, conv2d_few_channels::MAX_CHANNELS_Q8) {
+    if conv2d_few_channels::is_supported(&params, StripConv2dQ8::max_channels(&params)) {
         let conv = StripConv2dQ8::new(&packer, params, filter, &bias, quantization)?;
         return Ok(Box::new(Conv2dFewChannels::new(conv)));
     }

@@ -241,12 +241,14 @@ pub(super) struct Block<'p, 'd, E: Epilogue> {
 /// Computes `block`, which has been checked.
 #[inline(never)]
 pub(super) fn run<E: Epilogue>(isa: Isa, block: Block<'_, '_, E>) {
-    let words = block.inner.div_ceil(group_len(isa));
+    let words = if block.product.is_prepared { 0 } else { block.inner.div_ceil(group_len(isa)) };
     for first_row in (block.rows.0..block.rows.1).step_by(block.block_rows) {
         let count = block.block_rows.min(block.rows.1 - first_row);
         // SAFETY: each task has a part of its own.
         let prepared = unsafe { block.scratch.slice_mut(block.scratch_start, count * words) };
-        isa.run(PrepareRows { block: &block, first_row, count, prepared });
+        if !block.product.is_prepared {
+            isa.run(PrepareRows { block: &block, first_row, count, prepared });
+        }
         isa.run(MultiplyRows { block: &block, first_row, count, prepared });
     }
 }
@@ -452,7 +454,6 @@ impl<E: Epilogue> Block<'_, '_, E> {
     ) {
         let group = const { dot_len::<S>() };
         let words = self.inner.div_ceil(group);
-        let rows = &data[index * words..][..R * words];
         let width = const { V * S::LANES };
         let sums_len = width * const { column_sum_bytes::<S>() };
         let column_len = const { column_sum_bytes::<S>() } + group * words;
@@ -460,17 +461,86 @@ impl<E: Epilogue> Block<'_, '_, E> {
         let weights = &weights[..width * column_len];
         let origin = Origin { row: first_row + index, col: panel * self.width };
         let mut accumulators = self.initial_accumulators::<S, R, V>(simd, weights.as_ptr(), origin);
-        let mut a = [rows.as_ptr(); R];
-        a.iter_mut().enumerate().for_each(|(r, a)| *a = a.wrapping_add(r * words));
         let mut b = weights[sums_len..].as_ptr();
+        let (runs, words) = self.runs(words);
+        for run in 0..runs {
+            let a = self.run_ptrs::<R>(data, index, origin.row, (run, runs, words));
+            // SAFETY: prepared rows have `words` words, and `Q8Gemm::run` has checked the offsets; the
+            // panel has `V` vectors for each word of all runs.
+            b = unsafe { self.add_run(simd, &mut accumulators, a, b, words) };
+        }
+        let cols = (self.product.cols - origin.col).min(self.width);
+        let start = self.offset + origin.row * self.row_stride + origin.col;
+        // SAFETY: `Q8Gemm::run` checked that the rows are inside the output; threads have rows or
+        // panels of their own.
+        let ptr = unsafe { self.out.ptr_at(start) };
+        let tile = OutputTile { ptr, row_stride: self.row_stride, cols };
+        let mut pairs = [[simd.splat_i32(0); 2]; R];
+        for (pair, row) in pairs.iter_mut().zip(accumulators) {
+            *pair = split(row);
+        }
+        // SAFETY: as above; `Q8Gemm::run` has checked the epilogue.
+        unsafe { self.epilogue.store_tile(simd, pairs, origin, tile) };
+    }
+
+    /// Number of contiguous runs of a row, and words of one: `words` are those of the row.
+    #[inline(always)]
+    fn runs(&self, words: usize) -> (usize, usize) {
+        match self.product.input_rows {
+            InputRows::Indirect { taps, .. } if self.product.is_prepared => {
+                (taps, self.product.channels / 4)
+            }
+            _ => (1, words),
+        }
+    }
+
+    /// Pointers to `words` words of run `run` of `runs` of the rows of a tile.
+    #[inline(always)]
+    fn run_ptrs<const R: usize>(
+        &self,
+        data: &[i32],
+        index: usize,
+        row: usize,
+        (run, runs, words): (usize, usize, usize),
+    ) -> [*const i32; R] {
+        match self.product.input_rows {
+            InputRows::Indirect { offsets, .. } if self.product.is_prepared => {
+                let offsets = &offsets[row * runs..][..R * runs];
+                core::array::from_fn(|r| {
+                    let offset = offsets[r * runs + run] as usize;
+                    self.product.x.as_ptr().wrapping_add(offset).cast()
+                })
+            }
+            _ => {
+                let rows = data[index * words..][..R * words].as_ptr();
+                core::array::from_fn(|r| rows.wrapping_add(r * words))
+            }
+        }
+    }
+
+    /// Adds the products of a run of `words` words, and returns the pointer to the next weights.
+    ///
+    /// # Safety
+    /// The pointers in `a` are valid for reads of `words` words, and `b` of `V` vectors for each.
+    #[inline(always)]
+    unsafe fn add_run<S: Simd, const R: usize, const V: usize>(
+        &self,
+        simd: S,
+        accumulators: &mut [[S::I32; V]; R],
+        a: [*const i32; R],
+        mut b: *const i8,
+        words: usize,
+    ) -> *const i8 {
+        let group = const { dot_len::<S>() };
+        let width = const { V * S::LANES };
         let start = if R == 1 { words - words % ACCUMULATOR_CHAINS } else { 0 };
         if R == 1 {
             let mut chains = [[simd.splat_i32(0); V]; ACCUMULATOR_CHAINS];
             for k in (0..start).step_by(ACCUMULATOR_CHAINS) {
                 for (u, chain) in chains.iter_mut().enumerate() {
-                    // SAFETY: the row has `words` words.
-                    let word = simd.splat_i32(unsafe { *a[0].wrapping_add(k + u) });
-                    // SAFETY: the panel has `V` vectors per word.
+                    // SAFETY: guaranteed by the caller.
+                    let word = simd.splat_i32(unsafe { a[0].wrapping_add(k + u).read_unaligned() });
+                    // SAFETY: as above.
                     let columns = unsafe { load_columns::<S, V>(simd, b) };
                     for (acc, column) in chain.iter_mut().zip(columns) {
                         *acc = add_dot(simd, *acc, word, column);
@@ -485,25 +555,17 @@ impl<E: Epilogue> Block<'_, '_, E> {
             }
         }
         for k in start..words {
-            // SAFETY: the panel has `V` vectors per word.
+            // SAFETY: guaranteed by the caller.
             let columns = unsafe { load_columns::<S, V>(simd, b) };
             for (accumulators, a) in accumulators.iter_mut().zip(a) {
-                // SAFETY: each row has `words` words.
-                let word = simd.splat_i32(unsafe { *a.wrapping_add(k) });
+                // SAFETY: as above.
+                let word = simd.splat_i32(unsafe { a.wrapping_add(k).read_unaligned() });
                 for (acc, column) in accumulators.iter_mut().zip(columns) {
                     *acc = add_dot(simd, *acc, word, column);
                 }
             }
             b = b.wrapping_add(group * width);
         }
-        let cols = (self.product.cols - origin.col).min(self.width);
-        let start = self.offset + origin.row * self.row_stride + origin.col;
-        // SAFETY: `Q8Gemm::run` checked that the rows are inside the output; threads have rows or
-        // panels of their own.
-        let ptr = unsafe { self.out.ptr_at(start) };
-        let tile = OutputTile { ptr, row_stride: self.row_stride, cols };
-        let accumulators = accumulators.map(|row| split(row));
-        // SAFETY: as above; `Q8Gemm::run` has checked the epilogue.
-        unsafe { self.epilogue.store_tile(simd, accumulators, origin, tile) };
+        b
     }
 }
