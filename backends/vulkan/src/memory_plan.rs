@@ -37,7 +37,8 @@ impl MemoryPlan {
     /// If the slots exceed `memory_limit` bytes.
     pub(crate) fn new(recorder: &Recorder<'_, '_>, memory_limit: usize) -> Result<Self, Error> {
         let graph = recorder.graph;
-        let (is_constant, is_constant_value) = graph.constants(&recorder.is_state);
+        let is_constant = recorder.is_constant_call.clone();
+        let is_constant_value = &recorder.is_constant;
         let mut lifetimes: HashMap<Target, Lifetime> = HashMap::new();
         let end = graph.calls.len();
         let mut touch = |target: Target, words: usize, first: usize, last: usize| {

@@ -104,8 +104,10 @@ pub(crate) struct Recorder<'g, 'a> {
     pub(crate) temporaries: HashMap<(usize, usize), usize>,
     /// Words of each packed constant.
     pub(crate) packed: HashMap<(usize, usize), usize>,
+    /// True for calls whose results are constant.
+    pub(crate) is_constant_call: Vec<bool>,
     /// True for values whose memory is constant.
-    is_constant: Vec<bool>,
+    pub(crate) is_constant: Vec<bool>,
     /// True for constants that stay in half precision on the device.
     is_half: Vec<bool>,
     position: usize,
@@ -146,7 +148,7 @@ impl<'g, 'a> Recorder<'g, 'a> {
         for &input in &graph.inputs {
             sizes[input] = graph.tensor(input).map(|spec| spec.dims.clone());
         }
-        let (_, is_constant) = graph.constants(&is_state);
+        let (is_constant_call, is_constant) = graph.constants(&is_state);
         let is_half = (0..count).map(|value| {
             let is_half =
                 |spec: &TensorSpec<'_>| spec.constant.is_some() && spec.datatype == DataType::F16;
@@ -167,6 +169,7 @@ impl<'g, 'a> Recorder<'g, 'a> {
             steps: vec![],
             temporaries: HashMap::new(),
             packed: HashMap::new(),
+            is_constant_call,
             is_constant,
             is_half,
             position: 0,
